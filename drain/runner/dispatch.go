@@ -92,7 +92,9 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	outcome := drain.Classify(err, a.ns.pods[a.ref.UID])
-	r.cfg.Metrics.answered(outcome.Reason)
+	if m := r.cfg.Metrics; m != nil {
+		m.WithLabelValues(string(outcome.Reason)).Inc()
+	}
 	r.count(a, -1)
 	if stopping && err != nil {
 		a.releaseToken()

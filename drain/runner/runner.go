@@ -43,7 +43,7 @@ type nodeState struct {
 	inFlight  int
 	waits     map[types.NamespacedName]bool // budgets that hold Pods of the Node
 	respawns  respawns
-	progress  progress
+	blocked   map[string]time.Time // since when, by key of the blockers of the last report
 	// listedAgain: the Pods were listed again when none was left and the settle time was over.
 	listedAgain bool
 }
@@ -121,9 +121,6 @@ func (r *Runner) forgetLocked(node string) {
 	}
 	for _, a := range ns.attempts {
 		a.drop()
-	}
-	if p := &ns.progress; !p.begun.IsZero() && !p.done {
-		r.cfg.Metrics.drained(r.cfg.Clock.Since(p.begun), resultReleased)
 	}
 	delete(r.nodes, node)
 	r.ring = slices.DeleteFunc(r.ring, func(other *nodeState) bool { return other == ns })
