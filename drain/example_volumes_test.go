@@ -35,7 +35,7 @@ func ExamplePlanVolumes() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(plan.Done(), plan.Blocking()[0].PV)
+	fmt.Println(plan.Done(), plan.Blocking[0].PV)
 	fmt.Println(plan.Summary(0))
 	// Output:
 	// false pvc-1

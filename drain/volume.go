@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -34,40 +33,24 @@ type VolumeRef struct {
 	Claim types.NamespacedName
 }
 
-// volumeDecision is the decision whether one volume is waited for.
-type volumeDecision struct {
-	VolumeRef
-	blocks bool
-}
-
-// VolumePlan contains a decision for every volume of a Node. It describes one point in time.
+// VolumePlan says which volumes of a Node are waited for. It describes one point in time.
 type VolumePlan struct {
-	volumes []volumeDecision // sorted by PersistentVolume and name
+	// Blocking are the volumes that are waited for, or that were left when the wait was stopped, sorted by PersistentVolume and name.
+	Blocking []VolumeRef
 	// Stopped says why the wait is over although volumes block.
 	Stopped VolumeStop
 }
 
 // Done reports that no volume is waited for: none blocks, or the wait was stopped.
 func (p VolumePlan) Done() bool {
-	return p.Stopped != VolumesNotStopped || !slices.ContainsFunc(p.volumes, func(d volumeDecision) bool { return d.blocks })
-}
-
-// Blocking returns the volumes that block, sorted, also when the wait was stopped.
-func (p VolumePlan) Blocking() []VolumeRef {
-	var out []VolumeRef
-	for i := range p.volumes {
-		if p.volumes[i].blocks {
-			out = append(out, p.volumes[i].VolumeRef)
-		}
-	}
-	return out
+	return p.Stopped != VolumesNotStopped || len(p.Blocking) == 0
 }
 
 // VolumeFacts is what [PlanVolumes] knows about one Node. Everything in it is shared and not changed.
 type VolumeFacts struct {
 	// Now is the time of the snapshot.
 	Now time.Time
-	// Node is required: its status names volumes without a VolumeAttachment.
+	// Node is required: its status names volumes without a VolumeAttachment, and whether it answers.
 	Node *corev1.Node
 	// Attachments are at least all VolumeAttachments of the Node. Others are skipped.
 	Attachments []*storagev1.VolumeAttachment
@@ -80,8 +63,6 @@ type VolumeFacts struct {
 	StartedAt time.Time
 	// Timeout ends the wait when it is above 0.
 	Timeout time.Duration
-	// Unreachable says that the Node has not answered for too long.
-	Unreachable bool
 	// PoweredOff says that the provider confirmed that the machine is off.
 	PoweredOff bool
 }
@@ -96,7 +77,7 @@ func (p VolumePlan) Summary(maxNames int) string {
 		maxNames = maxVolumeNames
 	}
 	var claims, volumes, inTree []string
-	for _, v := range p.Blocking() {
+	for _, v := range p.Blocking {
 		switch {
 		case v.Claim.Name != "":
 			claims = append(claims, v.Claim.String())

@@ -22,6 +22,11 @@ const csiPrefix = "kubernetes.io/csi/"
 // the volumes may be behind.
 const orphanedAfter = time.Minute
 
+// volumesUnreachableAfter is how long the Ready condition of a Node must have been Unknown until its volumes are no longer waited for: a
+// Node that does not answer does not unmount volumes. The kube-controller-manager sets the condition about 40 s after the last sign of the
+// kubelet.
+const volumesUnreachableAfter = 5 * time.Minute
+
 // PlanVolumes decides which volumes of a Node the deletion of its machine waits for, by their VolumeAttachments. The status of the Node
 // counts only for volumes that never have one. It returns an error when a PersistentVolume could not be read.
 func PlanVolumes(facts VolumeFacts) (plan VolumePlan, err error) {
@@ -34,25 +39,27 @@ func PlanVolumes(facts VolumeFacts) (plan VolumePlan, err error) {
 		if a == nil || a.Spec.NodeName != facts.Node.Name {
 			continue
 		}
-		d, name, err := facts.attachment(a, kept)
+		ref, name, blocks, err := facts.attachment(a, kept)
 		if err != nil {
 			return VolumePlan{}, fmt.Errorf("plan volumes of node %s: %w", facts.Node.Name, err)
 		}
 		covered[name] = true
-		plan.volumes = append(plan.volumes, d)
+		if blocks {
+			plan.Blocking = append(plan.Blocking, ref)
+		}
 	}
 	keepsInTree = keepsInTree || slices.Contains(slices.Collect(maps.Values(kept)), false)
 	for i := range facts.Node.Status.VolumesAttached {
 		// The VolumeAttachment of a CSI volume is removed when the driver confirms the detachment, and the status is updated later. Where
 		// an ignored Pod may have a volume without an attachment, it is not known whose volume this is: a wait that is too short is better
 		// than one without end.
-		if name := facts.Node.Status.VolumesAttached[i].Name; !covered[name] {
+		name := facts.Node.Status.VolumesAttached[i].Name
+		if !covered[name] && !keepsInTree && !strings.HasPrefix(string(name), csiPrefix) {
 			covered[name] = true
-			blocks := !strings.HasPrefix(string(name), csiPrefix) && !keepsInTree
-			plan.volumes = append(plan.volumes, volumeDecision{VolumeRef: VolumeRef{Name: string(name)}, blocks: blocks})
+			plan.Blocking = append(plan.Blocking, VolumeRef{Name: string(name)})
 		}
 	}
-	slices.SortFunc(plan.volumes, func(a, b volumeDecision) int {
+	slices.SortFunc(plan.Blocking, func(a, b VolumeRef) int {
 		return cmp.Or(cmp.Compare(a.PV, b.PV), cmp.Compare(a.Name, b.Name))
 	})
 	if !plan.Done() {
@@ -62,10 +69,11 @@ func PlanVolumes(facts VolumeFacts) (plan VolumePlan, err error) {
 }
 
 func (f *VolumeFacts) stopped() VolumeStop {
+	since, silent := UnreachableSince(f.Node)
 	switch {
 	case f.PoweredOff:
 		return VolumesPoweredOff
-	case f.Unreachable:
+	case silent && f.Now.Sub(since) >= volumesUnreachableAfter:
 		return VolumesUnreachable
 	case f.Timeout > 0 && !f.StartedAt.IsZero() && !f.Now.Before(f.StartedAt.Add(f.Timeout)):
 		return VolumesTimedOut
@@ -93,37 +101,34 @@ func (f *VolumeFacts) kept() (claims map[types.NamespacedName]bool, inTree bool)
 	return claims, inTree
 }
 
-// attachment decides about a VolumeAttachment. name is the name of the volume in the status of the Node, if known.
+// attachment decides whether the volume of a VolumeAttachment is waited for. name is its name in the status of the Node, if known.
 func (f *VolumeFacts) attachment(
 	a *storagev1.VolumeAttachment, kept map[types.NamespacedName]bool,
-) (d volumeDecision, name corev1.UniqueVolumeName, err error) {
-	d.Name = a.Name
-	if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == "" { // it is inline in a Pod; Cluster API always fails on its VolumeAttachment
-		return d, "", nil
+) (ref VolumeRef, name corev1.UniqueVolumeName, blocks bool, err error) {
+	ref.Name, ref.PV = a.Name, ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
+	if ref.PV == "" { // it is inline in a Pod; Cluster API always fails on its VolumeAttachment
+		return ref, "", false, nil
 	}
-	d.PV = *a.Spec.Source.PersistentVolumeName
-	pv, err := f.Volume(d.PV)
+	pv, err := f.Volume(ref.PV)
 	if err != nil {
-		return d, "", fmt.Errorf("persistent volume %s: %w", d.PV, err)
+		return ref, "", false, fmt.Errorf("persistent volume %s: %w", ref.PV, err)
 	}
 	if pv == nil {
-		d.blocks = f.Now.Sub(a.CreationTimestamp.Time) < orphanedAfter
-		return d, "", nil
+		return ref, "", f.Now.Sub(a.CreationTimestamp.Time) < orphanedAfter, nil
 	}
-	if ref := pv.Spec.ClaimRef; ref != nil && ref.Name != "" {
-		d.Claim = types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	if claim := pv.Spec.ClaimRef; claim != nil && claim.Name != "" {
+		ref.Claim = types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	}
 	if csi := pv.Spec.CSI; csi != nil {
 		name = corev1.UniqueVolumeName(csiPrefix + csi.Driver + "^" + csi.VolumeHandle)
 	}
 	// A Pod that stays on the Node uses it (Cluster API #6285), and its claim was not deleted and made again under the same name; or it may
 	// be attached to several Nodes at the same time, so that no other Node waits for its detachment.
-	_, stays := kept[d.Claim]
+	_, stays := kept[ref.Claim]
 	if stays = stays && pv.Status.Phase != corev1.VolumeReleased; stays {
-		kept[d.Claim] = true
+		kept[ref.Claim] = true
 	}
-	d.blocks = !stays && !shared(pv)
-	return d, name, nil
+	return ref, name, !stays && !shared(pv), nil
 }
 
 // shared follows the rule of kube-controller-manager for multi-attach, except that a volume without an access mode is exclusive.

@@ -13,10 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// volumesUnreachableAfter is how long the Ready condition of a Node must have been Unknown until its volumes are no longer waited for: a
-// Node that does not answer does not unmount volumes.
-const volumesUnreachableAfter = 5 * time.Minute
-
 // VolumeRequest says for the volumes of which Node to wait, and how long.
 type VolumeRequest struct {
 	// Node as the caller last observed it. It is shared and not changed.
@@ -71,7 +67,14 @@ func (r *Runner) StepVolumes(_ context.Context, req VolumeRequest) (VolumesResul
 	case missing != "":
 		return VolumesResult{Message: missing, RequeueAfter: probeInterval}, nil
 	}
-	return r.reportVolumes(&req, plan, now), nil
+	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Attached: plan.Blocking, Message: plan.Summary(0)}
+	switch {
+	case plan.Stopped != drain.VolumesNotStopped:
+		result.Message = fmt.Sprintf("* not waiting any more (%s), still attached:\n%s", plan.Stopped, result.Message)
+	case !result.Done:
+		result.RequeueAfter = probeInterval
+	}
+	return result, nil
 }
 
 // planVolumes reads the Pods of the Node only if volumes block without them, and PersistentVolumes only if some are attached. missing is
@@ -92,8 +95,6 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 			return named[corev1.PersistentVolume](volumes, name), nil
 		},
 	}
-	left, silent := req.unreachableIn(now)
-	facts.Unreachable = silent && left <= 0
 	if plan, err = drain.PlanVolumes(facts); err != nil || plan.Done() {
 		return plan, "", err
 	}
@@ -105,29 +106,4 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 	facts.Decisions = drain.Planner{Rules: req.Rules}.Plan(nodes, drain.Facts{Now: now}).Decisions
 	plan, err = drain.PlanVolumes(facts)
 	return plan, "", err
-}
-
-func (r *Runner) reportVolumes(req *VolumeRequest, plan drain.VolumePlan, now time.Time) VolumesResult {
-	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Attached: plan.Blocking(), Message: plan.Summary(0)}
-	if plan.Stopped != drain.VolumesNotStopped {
-		result.Message = fmt.Sprintf("* not waiting any more (%s), still attached:\n%s", plan.Stopped, result.Message)
-	}
-	if result.Done {
-		return result
-	}
-	result.RequeueAfter = probeInterval
-	if left, silent := req.unreachableIn(now); silent && left > 0 {
-		result.RequeueAfter = min(result.RequeueAfter, left)
-	}
-	if req.Timeout > 0 && !req.StartedAt.IsZero() {
-		result.RequeueAfter = min(result.RequeueAfter, req.StartedAt.Add(req.Timeout).Sub(now))
-	}
-	return result
-}
-
-// unreachableIn returns how long it takes until the wait ends because the Node does not answer; silent is false when it answers. The
-// kube-controller-manager sets the condition about 40 s after the last sign of the kubelet.
-func (req *VolumeRequest) unreachableIn(now time.Time) (left time.Duration, silent bool) {
-	since, silent := drain.UnreachableSince(req.Node)
-	return volumesUnreachableAfter - now.Sub(since), silent
 }

@@ -164,11 +164,11 @@ func TestStepVolumes_StopsAtItsLimits(t *testing.T) {
 		requeue time.Duration
 	}{
 		"no limit":                 {nil, drain.VolumesNotStopped, 15 * time.Second},
-		"shortly before the limit": {func(r *VolumeRequest) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 3 * time.Second},
+		"shortly before the limit": {func(r *VolumeRequest) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 15 * time.Second},
 		"at the limit": {func(r *VolumeRequest) { r.Timeout, r.StartedAt = time.Hour, g.clock.Now().Add(-time.Hour) },
 			drain.VolumesTimedOut, 0},
 		"off":                     {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
-		"silent for a while":      {silent(299 * time.Second), drain.VolumesNotStopped, time.Second},
+		"silent for a while":      {silent(299 * time.Second), drain.VolumesNotStopped, 15 * time.Second},
 		"silent for five minutes": {silent(300 * time.Second), drain.VolumesUnreachable, 0},
 		"not ready, but the kubelet says": {func(r *VolumeRequest) { r.Node.Status.Conditions = notReady(g.clock.Now().Add(-time.Hour)) },
 			drain.VolumesNotStopped, 15 * time.Second},
