@@ -25,10 +25,10 @@ func benchmarkFacts() ([]NodePods, Facts) {
 
 func BenchmarkPlan(b *testing.B) {
 	nodes, facts := benchmarkFacts()
-	machineRules := NewMachineDrainRules([]MachineDrainRule{
+	machineRules := rulesOf(
 		drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: labelsAre("app", "none")}),
 		drainRuleFor("b", behaviorDrain, drainRuleEntry{Selector: labelsAre("app", "app-01"), NamespaceSelector: labelsAre("team", "web")}),
-	}).For(DrainedMachine{Namespace: "fleet"})
+	).For(DrainedMachine{Namespace: "fleet"})
 	for name, rules := range map[string][]Rule{
 		"default":    nil,
 		"priorities": with(orderInText, SystemCriticalLast),

@@ -12,7 +12,7 @@
 // [SystemCriticalLast], or a [Rule] of the caller), then rules that decide ([SkipSelected] before the others). [DeleteBy] and a Policy are
 // last. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags,
 // kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API
-// with its drain label and its MachineDrainRules ([ReadMachineDrainRule], [NewMachineDrainRules]).
+// with its drain label and its MachineDrainRules ([ReadMachineDrainRules]).
 //
 //	rules := append([]drain.Rule{drain.SystemCriticalLast}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)

@@ -59,17 +59,13 @@ func ExamplePlan_Permanent() {
 
 // A rule of Cluster API leaves the pods of one team alone; critical pods go last.
 func ExampleClusterAPIRules() {
-	rule, err := drain.ReadMachineDrainRule(&unstructured.Unstructured{Object: map[string]any{
+	rules := drain.ReadMachineDrainRules([]unstructured.Unstructured{{Object: map[string]any{
 		"metadata": map[string]any{"namespace": "fleet", "name": "spare-web"},
 		"spec": map[string]any{
 			"drain": map[string]any{"behavior": "Skip"},
 			"pods":  []any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "web"}}}},
 		},
-	}})
-	if err != nil {
-		fmt.Println(err) // and go on: a rule that cannot be read holds the pods it may mean
-	}
-	rules := drain.NewMachineDrainRules([]drain.MachineDrainRule{rule}).For(drain.DrainedMachine{Namespace: "fleet"})
+	}}}).For(drain.DrainedMachine{Namespace: "fleet"})
 	namespaces := func(name string) (map[string]string, bool) {
 		labels, known := map[string]map[string]string{"shop": {"team": "web"}}[name]
 		return labels, known

@@ -21,7 +21,7 @@ func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 		SystemCriticalLast, OrderByPriority, OneAtATimeWithVolumes, DeleteBy(noon, func() time.Time { return noon }),
 		orderInText, setOrder(int32(random.Uint32())),
 		drainLabel,
-		NewMachineDrainRules([]MachineDrainRule{drainRuleFor("r", behaviorSkip, drainRuleEntry{Selector: typo()})}).Rule(read),
+		rulesOf(drainRuleFor("r", behaviorSkip, drainRuleEntry{Selector: typo()})).Rule(read),
 	}
 	inner := builtin[random.IntN(len(builtin))]
 	made := Verdict{Action: Action(random.IntN(int(Deny) + 2)), Order: int32(random.Uint32())}

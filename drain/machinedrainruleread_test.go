@@ -10,9 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -33,59 +31,47 @@ const complete = `{"drain":{"behavior":"Drain","order":-5},
 	"machines":[{"selector":{"matchLabels":{"os":"linux"}},"clusterSelector":{"matchExpressions":[{"key":"stage","operator":"In","values":["production"]}]}}],
 	"pods":[{"selector":{"matchExpressions":[{"key":"app","operator":"Exists"}]}},{"namespaceSelector":{"matchLabels":{"team":"web"}}}]}`
 
-func TestReadMachineDrainRule_ReadsEveryField(t *testing.T) {
+func TestReadMachineDrainRules_ReadsEveryField(t *testing.T) {
 	obj := ruleObject(t, complete)
 	before := obj.DeepCopy()
-	got, err := ReadMachineDrainRule(obj)
-	require.NoError(t, err)
-	want := MachineDrainRule{key: types.NamespacedName{Namespace: "fleet", Name: "r"}}
+	got := ReadMachineDrainRules([]unstructured.Unstructured{*obj})
+	want := drainRule{key: types.NamespacedName{Namespace: "fleet", Name: "r"}, machine: unclear}
 	want.spec.Drain.Behavior, want.spec.Drain.Order = behaviorDrain, ptr.To[int32](-5)
-	want.spec.Machines = []drainRuleEntry{{
-		Selector: labelsAre("os", "linux"),
-		ClusterSelector: &metav1.LabelSelector{
-			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "In", Values: []string{"production"}}},
-		},
-	}}
-	want.spec.Pods = []drainRuleEntry{
-		{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}}},
-		{NamespaceSelector: labelsAre("team", "web")},
-	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(MachineDrainRule{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	want.spec.Machines = []drainRuleEntry{{Selector: labelsAre("os", "linux"), ClusterSelector: expression("stage", "In", "production")}}
+	want.spec.Pods = []drainRuleEntry{{Selector: expression("app", "Exists")}, {NamespaceSelector: labelsAre("team", "web")}}
+	require.Equal(t, MachineDrainRules{want}, got)
 	if diff := cmp.Diff(before, obj); diff != "" {
 		t.Errorf("the object was changed (-before +after):\n%s", diff)
 	}
-	require.Empty(t, problemsOf(NewMachineDrainRules([]MachineDrainRule{got})))
+	require.Empty(t, problemsOf(got))
 }
 
-func TestReadMachineDrainRule_WhatCannotBeReadIsNamedAndHeld(t *testing.T) {
+func TestReadMachineDrainRules_WhatCannotBeReadIsNamedAndHeld(t *testing.T) {
 	const field = "spec: json: cannot unmarshal "
 	cases := map[string]struct {
 		reason, spec string
 		problem      string // without the rule's name
-		unread       bool   // the error of reading says it too
 		web          Action // what happens to a pod app=web
 	}{
 		"an order of another type": {spec: `{"drain":{"behavior":"Drain","order":"1"}}`,
-			problem: field + "string into Go struct field .drain.order of type int32", unread: true, web: Deny},
+			problem: field + "string into Go struct field .drain.order of type int32", web: Deny},
 		"an order that is too large": {spec: `{"drain":{"behavior":"Drain","order":2147483648}}`,
-			problem: field + "number 2147483648 into Go struct field .drain.order of type int32", unread: true, web: Deny},
+			problem: field + "number 2147483648 into Go struct field .drain.order of type int32", web: Deny},
 		"a behavior of another type": {spec: `{"drain":{"behavior":1}}`, problem: field + "number into Go struct field .drain.behavior",
-			unread: true, web: Deny},
+			web: Deny},
 		"no behavior": {spec: `{}`, problem: `spec.drain.behavior: unknown behavior ""`, web: Deny},
 		"null is absent": {reason: "as Cluster API decodes it",
 			spec: `{"drain":{"behavior":"Skip","order":null},"machines":null,"pods":null}`, web: Ignore},
-		"a drain of another type": {spec: `{"drain":[]}`, problem: field + "array into Go struct field", unread: true, web: Deny},
-		"a spec of another type":  {spec: `"x"`, problem: field + "string into Go value", unread: true, web: Deny},
+		"a drain of another type": {spec: `{"drain":[]}`, problem: field + "array into Go struct field", web: Deny},
+		"a spec of another type":  {spec: `"x"`, problem: field + "string into Go value", web: Deny},
 		"pods of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":{}}`, problem: field + "object into Go struct field",
-			unread: true, web: Deny},
+			web: Deny},
 		"machines of another type": {spec: `{"drain":{"behavior":"Skip"},"machines":{}}`, problem: field + "object into Go struct field",
-			unread: true, web: Deny},
+			web: Deny},
 		"an entry of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":[7]}`, problem: field + "number into Go struct field",
-			unread: true, web: Deny},
+			web: Deny},
 		"a label of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a":1}}}]}`,
-			problem: field + "number into Go struct field", unread: true, web: Deny},
+			problem: field + "number into Go struct field", web: Deny},
 		"an expression without operator": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a"}]}}]}`,
 			problem: `spec.pods[0]: "" is not a valid label selector operator`, web: Deny},
 		"an unknown operator": {
@@ -96,26 +82,23 @@ func TestReadMachineDrainRule_WhatCannotBeReadIsNamedAndHeld(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			rule, err := ReadMachineDrainRule(ruleObject(t, tc.spec))
-			rules := NewMachineDrainRules([]MachineDrainRule{rule})
+			rules := ReadMachineDrainRules([]unstructured.Unstructured{*ruleObject(t, tc.spec)})
 			if problems := problemsOf(rules); tc.problem == "" {
 				require.Empty(t, problems)
 			} else {
 				require.Len(t, problems, 1)
 				require.Contains(t, problems[0], "MachineDrainRule fleet/r: "+tc.problem)
 			}
-			require.Equal(t, tc.unread, err != nil, "%v", err)
 			got := Decide(newPod("p"), ClusterAPIRules(rules.For(DrainedMachine{Namespace: "fleet"}), read))
 			if got.Action != tc.web {
 				t.Errorf("%s: want %s, got %+v", tc.reason, tc.web, got)
 			}
 		})
 	}
-	_, err := ReadMachineDrainRule(nil)
-	require.NoError(t, err, "an object without fields has no field of a wrong type")
+	require.Len(t, problemsOf(ReadMachineDrainRules([]unstructured.Unstructured{{}})), 1, "an object without fields has no behavior")
 }
 
-func FuzzReadMachineDrainRule(f *testing.F) {
+func FuzzReadMachineDrainRules(f *testing.F) {
 	f.Add(complete)
 	f.Add(`{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a","operator":"in"}]}}]}`)
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -124,20 +107,16 @@ func FuzzReadMachineDrainRule(f *testing.F) {
 			return
 		}
 		obj := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
-		rule, err := ReadMachineDrainRule(obj)
-		rules := NewMachineDrainRules([]MachineDrainRule{rule})
-		if err != nil && len(problemsOf(rules)) == 0 {
-			t.Errorf("an error that no problem tells of: %v", err)
-		}
+		rules := ReadMachineDrainRules([]unstructured.Unstructured{*obj})
 		got := Decide(newPod("p"), ClusterAPIRules(rules.For(DrainedMachine{}), nil))
-		if got.Action == Evict && err != nil {
-			t.Errorf("a rule that could not be read let a Pod go: %v", err)
+		if unread := strings.Contains(rules[0].problem, ": spec: "); unread && got.Action == Evict {
+			t.Errorf("a rule that could not be read let a Pod go: %s", rules[0].problem)
 		}
 	})
 }
 
-// TestReadMachineDrainRule_EveryPathIsInTheSchema guards against reading what the API server would prune.
-func TestReadMachineDrainRule_EveryPathIsInTheSchema(t *testing.T) {
+// TestReadMachineDrainRules_EveryPathIsInTheSchema guards against reading what the API server would prune.
+func TestReadMachineDrainRules_EveryPathIsInTheSchema(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		root := drainRuleSchema(t, version)
 		for path, kind := range map[string]string{

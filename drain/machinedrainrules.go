@@ -1,36 +1,173 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
 )
 
-// MachineDrainRules are MachineDrainRules with parsed selectors. They are immutable and safe for concurrent use; nil means no rules.
+// MachineDrainRules are Cluster API's MachineDrainRules, sorted by name. They are not changed and safe for concurrent use; nil means no rules.
 //
 // The first rule by name that selects a Pod decides about it, as in Cluster API. An invalid rule affects only the Pods that it may select:
 // a Pod that its valid selectors exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod
 // that it may select is held with [ReasonDrainRuleUnclear] until a person corrects or deletes the rule, because an eviction cannot be
-// undone. (Cluster API stops every drain in the Namespace instead.) A rule whose spec could not be read may select every Pod.
-type MachineDrainRules struct {
-	rules []*drainRule
+// undone. (Cluster API stops every drain in the Namespace instead.) A rule whose spec cannot be read may select every Pod of every Machine.
+type MachineDrainRules []drainRule
+
+type drainRule struct {
+	key  types.NamespacedName
+	spec drainRuleSpec
+	// machine says whether the rule applies to the Machine; it is unclear until the Machine is known.
+	machine answer
+	// problem is the first one that makes the behavior or the selection of the rule unclear; empty if there is none.
+	problem string
 }
 
-// NewMachineDrainRules parses rules, in any order. They are not changed or kept.
-func NewMachineDrainRules(rules []MachineDrainRule) *MachineDrainRules {
-	s := &MachineDrainRules{rules: make([]*drainRule, 0, len(rules))}
-	for i := range rules {
-		s.rules = append(s.rules, newDrainRule(&rules[i]))
+// drainRuleSpec is equal in the versions v1beta1 and v1beta2.
+type drainRuleSpec struct {
+	Drain struct {
+		Behavior behavior `json:"behavior"`
+		Order    *int32   `json:"order"` // applies only to behaviorDrain; nil means 0
+	} `json:"drain"`
+	Machines []drainRuleEntry `json:"machines"` // alternatives; none means all Machines in the Namespace of the rule
+	Pods     []drainRuleEntry `json:"pods"`     // alternatives; none means all Pods of all Namespaces
+}
+
+// behavior is what a rule does with its Pods, in the words of Cluster API. Any other value makes a rule invalid.
+type behavior string
+
+const (
+	behaviorDrain         behavior = "Drain"         // evict, in the rule's order
+	behaviorSkip          behavior = "Skip"          // do not evict, do not wait
+	behaviorWaitCompleted behavior = "WaitCompleted" // do not evict, wait for completion; always order 0
+)
+
+// drainRuleEntry selects the Machines or Pods that all its selectors match.
+type drainRuleEntry struct {
+	Selector          selector `json:"selector"`
+	ClusterSelector   selector `json:"clusterSelector"`   // of Machines
+	NamespaceSelector selector `json:"namespaceSelector"` // of Pods
+}
+
+// selector is a label selector; the zero value, null and an empty one match everything.
+type selector struct {
+	valid   labels.Selector
+	invalid error // it is not clear what it matches
+}
+
+// UnmarshalJSON implements json.Unmarshaler. Only a field of another type is an error.
+func (s *selector) UnmarshalJSON(data []byte) error {
+	var from metav1.LabelSelector
+	if err := json.Unmarshal(data, &from); err != nil {
+		return err
 	}
-	slices.SortStableFunc(s.rules, func(a, b *drainRule) int { return compareKeys(a.key, b.key) })
+	*s = newSelector(&from)
+	return nil
+}
+
+func newSelector(from *metav1.LabelSelector) (s selector) {
+	if len(from.MatchLabels)+len(from.MatchExpressions) > 0 {
+		s.valid, s.invalid = metav1.LabelSelectorAsSelector(from)
+	}
 	return s
 }
 
+// answer is whether a selector selects an object. Unclear means that the selector is invalid or the labels were not read.
+type answer uint8
+
+const (
+	no answer = iota
+	unclear
+	yes
+)
+
+// matches answers for an object; known is false if its labels were not read.
+func (s selector) matches(of map[string]string, known bool) answer {
+	switch {
+	case s.invalid != nil, s.valid != nil && !known:
+		return unclear
+	case s.valid != nil && !s.valid.Matches(labels.Set(of)):
+		return no
+	default:
+		return yes
+	}
+}
+
+// anyOf answers for alternative entries; no entries select everything.
+func anyOf(entries []drainRuleEntry, each func(drainRuleEntry) answer) answer {
+	if len(entries) == 0 {
+		return yes
+	}
+	best := no
+	for _, e := range entries {
+		best = max(best, each(e))
+	}
+	return best
+}
+
+// ReadMachineDrainRules reads MachineDrainRules of v1beta1 or v1beta2, or of a kind with the same fields, in any order. Null means absent,
+// as for Cluster API. The objects are not changed or kept.
+func ReadMachineDrainRules(objects []unstructured.Unstructured) MachineDrainRules {
+	rules := make(MachineDrainRules, 0, len(objects))
+	for i := range objects {
+		r := drainRule{key: types.NamespacedName{Namespace: objects[i].GetNamespace(), Name: objects[i].GetName()}}
+		data, err := json.Marshal(objects[i].Object["spec"])
+		if err == nil {
+			err = json.Unmarshal(data, &r.spec)
+		}
+		if err != nil { // without a selector and a behavior it holds every Pod
+			r.spec, r.problem = drainRuleSpec{}, "spec: "+err.Error()
+		}
+		rules = append(rules, r)
+	}
+	return rules.checked()
+}
+
+func (s MachineDrainRules) checked() MachineDrainRules {
+	for i := range s {
+		r := &s[i]
+		r.machine = anyOf(r.spec.Machines, func(drainRuleEntry) answer { return unclear })
+		if r.problem = cmp.Or(r.problem, r.spec.problem()); r.problem != "" {
+			r.problem = fmt.Sprintf("MachineDrainRule %s: %s", r.key, r.problem)
+		}
+	}
+	slices.SortStableFunc(s, func(a, b drainRule) int { return compareKeys(a.key, b.key) })
+	return s
+}
+
+func (s *drainRuleSpec) problem() string {
+	if !slices.Contains([]behavior{behaviorDrain, behaviorSkip, behaviorWaitCompleted}, s.Drain.Behavior) {
+		return fmt.Sprintf("spec.drain.behavior: unknown behavior %.64q", string(s.Drain.Behavior))
+	}
+	for i, e := range s.Machines {
+		if err := cmp.Or(e.Selector.invalid, e.ClusterSelector.invalid); err != nil {
+			return fmt.Sprintf("spec.machines[%d]: %s", i, err)
+		}
+	}
+	for i, e := range s.Pods {
+		if err := cmp.Or(e.Selector.invalid, e.NamespaceSelector.invalid); err != nil {
+			return fmt.Sprintf("spec.pods[%d]: %s", i, err)
+		}
+	}
+	return ""
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
 // NeedNamespaces reports whether a rule selects Pods by the labels of their Namespaces.
-func (s *MachineDrainRules) NeedNamespaces() bool {
-	return slices.ContainsFunc(s.rules, func(r *drainRule) bool {
-		return slices.ContainsFunc(r.pods, func(p pair) bool { return p.outer.valid != nil || p.outer.broken })
+func (s MachineDrainRules) NeedNamespaces() bool {
+	return slices.ContainsFunc(s, func(r drainRule) bool {
+		return slices.ContainsFunc(r.spec.Pods, func(e drainRuleEntry) bool { return e.NamespaceSelector != (selector{}) })
 	})
 }
 
@@ -47,23 +184,14 @@ type DrainedMachine struct {
 }
 
 // For returns the rules that apply, or may apply, to a Machine.
-func (s *MachineDrainRules) For(m DrainedMachine) *MachineDrainRules {
-	if s == nil {
-		return nil
-	}
-	of := &MachineDrainRules{}
-	for _, r := range s.rules {
-		if r.key.Namespace != m.Namespace {
-			continue
-		}
-		narrowed := *r
-		narrowed.machine = anyOf(r.machines, func(p pair) answer {
-			return min(p.own.matches(m.Labels, true), p.outer.matches(m.ClusterLabels, !m.ClusterUnread))
+func (s MachineDrainRules) For(m DrainedMachine) (of MachineDrainRules) {
+	for _, r := range s {
+		r.machine = anyOf(r.spec.Machines, func(e drainRuleEntry) answer {
+			return min(e.Selector.matches(m.Labels, true), e.ClusterSelector.matches(m.ClusterLabels, !m.ClusterUnread))
 		})
-		if narrowed.machine == no {
-			continue
+		if r.key.Namespace == m.Namespace && r.machine != no {
+			of = append(of, r)
 		}
-		of.rules = append(of.rules, &narrowed)
 	}
 	return of
 }
@@ -75,13 +203,9 @@ type NamespaceLabels func(namespace string) (labels map[string]string, known boo
 // Rule returns the [Rule] of the rules. Call For before; otherwise every rule with machine selectors is unclear. A rule with behavior Drain
 // sets its order, and later rules decide. A Pod that no rule selects keeps its order. If the labels of a Namespace are unknown, a rule that
 // asks for them holds the Pods that it may select. A nil function means that no Namespace was read. Terminating Pods are not held.
-func (s *MachineDrainRules) Rule(namespaces NamespaceLabels) Rule {
-	if s == nil || len(s.rules) == 0 {
-		return func(_ *corev1.Pod, prev Verdict) (Verdict, error) { return prev, nil }
-	}
-	rules := s.rules
+func (s MachineDrainRules) Rule(namespaces NamespaceLabels) Rule {
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-		if prev.Action != Undecided {
+		if prev.Action != Undecided || len(s) == 0 {
 			return prev, nil
 		}
 		var of map[string]string
@@ -89,43 +213,43 @@ func (s *MachineDrainRules) Rule(namespaces NamespaceLabels) Rule {
 		if namespaces != nil {
 			of, known = namespaces(pod.Namespace)
 		}
-		for _, r := range rules {
-			meant := min(r.machine, anyOf(r.pods, func(p pair) answer {
-				return min(p.own.matches(pod.Labels, true), p.outer.matches(of, known))
+		for i := range s {
+			meant := min(s[i].machine, anyOf(s[i].spec.Pods, func(e drainRuleEntry) answer {
+				return min(e.Selector.matches(pod.Labels, true), e.NamespaceSelector.matches(of, known))
 			}))
 			if meant != no {
-				return r.decide(meant, pod, prev)
+				return s[i].decide(meant, pod, prev)
 			}
 		}
 		return prev, nil
 	}
 }
 
-func (c *drainRule) decide(meant answer, pod *corev1.Pod, prev Verdict) (Verdict, error) {
+func (r *drainRule) decide(meant answer, pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if meant == unclear {
-		return c.hold(pod, prev), nil
+		return r.hold(pod, prev), nil
 	}
 	prev.Order = 0
-	switch c.behavior {
+	switch r.spec.Drain.Behavior {
 	case behaviorDrain:
-		prev.Order = c.order
+		prev.Order = ptr.Deref(r.spec.Drain.Order, 0)
 		return prev, nil
-	case behaviorSkip:
+	case behaviorSkip: // the webhook of Cluster API refuses an order here, and its drain ignores it
 		return skip(prev), nil
 	case behaviorWaitCompleted:
 		return waitCompleted(pod, prev)
 	default:
-		return c.hold(pod, prev), nil
+		return r.hold(pod, prev), nil
 	}
 }
 
-func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
+func (r *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 	if pod.DeletionTimestamp != nil {
 		return prev
 	}
-	text := c.problem + "; correct or delete the rule"
-	if c.problem == "" {
-		text = fmt.Sprintf("MachineDrainRule %s asks for labels of the Pod's Namespace or of the Cluster that were not read", c.key)
+	text := r.problem + "; correct or delete the rule"
+	if r.problem == "" {
+		text = fmt.Sprintf("MachineDrainRule %s asks for labels of the Pod's Namespace or of the Cluster that were not read", r.key)
 	}
 	return prev.decide(Deny, ReasonDrainRuleUnclear, "it is not clear whether the Pod may go: "+text)
 }
@@ -134,7 +258,7 @@ func (c *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 // ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They differ where
 // Cluster API has defects: completed Pods do not block (#12920), an unclear rule holds only its own Pods ([MachineDrainRules]), and
 // finished Pods of a DaemonSet are ignored (#12640).
-func ClusterAPIRules(ofMachine *MachineDrainRules, namespaces NamespaceLabels) []Rule {
+func ClusterAPIRules(ofMachine MachineDrainRules, namespaces NamespaceLabels) []Rule {
 	return []Rule{
 		ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, ofMachine.Rule(namespaces),
 		waitForTerminating, evictFinished, evictRest,

@@ -248,7 +248,7 @@ var drainRuleGVK = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "
 // join joins the MachineDrainRules of one Machine with other rules, such as those of drain.KubectlRules or of a filter of package
 // drain/kubectl; its namespaces are nil if no MachineDrainRule selects namespaces by labels. drain.ClusterAPIRules decides as Cluster API.
 func MachineDrainRules(
-	join func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule,
+	join func(ofMachine drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule,
 ) func(context.Context, *Scope) ([]drain.Rule, error) {
 	return func(ctx context.Context, s *Scope) ([]drain.Rule, error) {
 		read, err := s.readDrainRules(ctx)
@@ -278,11 +278,11 @@ func (s *Scope) drainedMachine() drain.DrainedMachine {
 }
 
 // readDrainRules reads the rules of the Machine's namespace, the invalid ones too.
-func (s *Scope) readDrainRules(ctx context.Context) (*drain.MachineDrainRules, error) {
+func (s *Scope) readDrainRules(ctx context.Context) (drain.MachineDrainRules, error) {
 	gvk := s.env.drainRuleGVK()
 	served, err := s.env.watchDrainRules(ctx, gvk)
 	if err != nil || !served {
-		return drain.NewMachineDrainRules(nil), err
+		return nil, err
 	}
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(gvk)
@@ -290,12 +290,7 @@ func (s *Scope) readDrainRules(ctx context.Context) (*drain.MachineDrainRules, e
 	if err != nil {
 		return nil, err
 	}
-	rules := make([]drain.MachineDrainRule, 0, len(list.Items))
-	for i := range list.Items {
-		rule, _ := drain.ReadMachineDrainRule(&list.Items[i]) // a field that could not be read is in the rule, which then blocks its pods
-		rules = append(rules, rule)
-	}
-	return drain.NewMachineDrainRules(rules), nil
+	return drain.ReadMachineDrainRules(list.Items), nil
 }
 
 // watchDrainRules makes sure that rules are watched, and reports whether their CRD exists.

@@ -9,7 +9,7 @@ import (
 
 // MachineDrainRules can stand among the filters of kubectl drain, or any other rules.
 func ExampleMachineDrainRules() {
-	amongKubectls := func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
+	amongKubectls := func(ofMachine drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
 		return drain.KubectlRules(drain.KubectlOptions{
 			Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, // the deletion of a Machine asks no person
 			Additional: []drain.Rule{ofMachine.Rule(namespaces)},

@@ -71,8 +71,8 @@ func newManager(ctx context.Context, cfg *rest.Config, o settings, log logr.Logg
 }
 
 // drainRules decide about the Pods of Machines as Cluster API does, in the order that the flags ask for.
-func drainRules(o settings) func(*drain.MachineDrainRules, drain.NamespaceLabels) []drain.Rule {
-	return func(ofMachine *drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
+func drainRules(o settings) func(drain.MachineDrainRules, drain.NamespaceLabels) []drain.Rule {
+	return func(ofMachine drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
 		return inOrder(o, drain.ClusterAPIRules(ofMachine, namespaces))
 	}
 }
