@@ -14,7 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// MachineDrainRules are Cluster API's MachineDrainRules, sorted by name. They are not changed and safe for concurrent use; nil means no rules.
+// MachineDrainRules are Cluster API's MachineDrainRules, sorted by name. They are immutable and safe for concurrent use; nil means no
+// rules.
 //
 // The first rule by name that selects a Pod decides about it, as in Cluster API. An invalid rule affects only the Pods that it may select:
 // a Pod that its valid selectors exclude, and a Pod that a rule with an earlier name selects, are drained as if it did not exist. A Pod

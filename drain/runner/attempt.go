@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -24,12 +26,14 @@ const (
 	resting                      // refused; may be requested again at retryAt
 )
 
-// attempt is what is known about the eviction or deletion of one Pod. It ends with the Pod or the drain of the Node. The lock of the Runner
-// guards it; ref, action and grace do not change while the request is in flight.
+// attempt is what is known about one Pod and its eviction or deletion. It ends with the Pod or the drain of the Node. The lock of the
+// Runner guards it; ref, action and grace do not change while the request is in flight.
 type attempt struct {
 	ref        PodRef
 	ns         *nodeState
 	controller types.UID
+	late       bool         // the first Step that was shown the cordon was not shown the Pod
+	goes       bool         // the last Step was shown it, and it has to go
 	action     drain.Action // Evict or Delete
 	grace      *int64
 	state      attemptState
@@ -44,6 +48,59 @@ type attempt struct {
 	seenRV   string       // version of the budget known when the eviction was accepted, or refused because of the budget
 }
 
+// respawning is what is known of a controller: how many of the Pods that it created again have left, and until when the next one rests.
+// Every eviction would create the next Pod of a controller that ignores the cordon (Cluster API #12640, machine-api-operator #1051).
+type respawning struct {
+	times int
+	until time.Time
+}
+
+// look takes the Pods that a Step was shown, and returns what holds them. A Pod counts as created again when it is late, and a Pod of its
+// controller was evicted before; clocks are not compared. respawnAt is when the first of these has rested; zero when none rests.
+func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) (held map[types.UID]drain.Hold, respawnAt time.Time) {
+	before := ns.attempts
+	ns.attempts, held = make(map[types.UID]*attempt, len(shown)), map[types.UID]drain.Hold{}
+	for i := range shown {
+		pod, goes := shown[i].Pod, shown[i].Action != drain.Ignore
+		a := before[pod.UID]
+		if a == nil {
+			a = &attempt{ref: drain.RefOf(pod), ns: ns, controller: controllerOf(pod), late: ns.sawCordon}
+		}
+		if ns.attempts[pod.UID] = a; goes && !a.goes && before != nil {
+			ns.boundAt = now
+		}
+		a.goes = goes
+		a.endIfOver(now)
+		hold, holds := a.hold(paused, now)
+		if until := ns.respawns[a.controller].until; !holds && a.late && now.Before(until) {
+			hold, holds = drain.Hold{Reason: drain.ReasonRespawned, Message: respawnedMessage}, true
+			if respawnAt.IsZero() || until.Before(respawnAt) {
+				respawnAt = until
+			}
+		}
+		if holds {
+			held[pod.UID] = hold
+		}
+	}
+	for uid, a := range before {
+		if ns.attempts[uid] == nil {
+			a.drop()
+		}
+	}
+	ns.sawCordon = ns.sawCordon || !ns.cordon.since.IsZero()
+	return held, respawnAt
+}
+
+const respawnedMessage = "its controller creates Pods on the cordoned Node again; let them not tolerate the taint " +
+	corev1.TaintNodeUnschedulable + ", or exempt them from the drain"
+
+func controllerOf(pod *corev1.Pod) types.UID {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
+
 // hopeless reports that the rules let a Pod be evicted and that, as far as the plan can know, its budgets never do. The Pod is requested
 // nevertheless, because the API server decides and webhooks act on the request: KubeVirt migrates the virtual machine, which has a budget
 // of its own, and Strimzi's drain cleaner lets the operator of Kafka restart the Pod.
@@ -52,29 +109,37 @@ func hopeless(d *drain.Decision) bool {
 		(d.Reason == drain.ReasonBudgetNeverAllows || d.Reason == drain.ReasonMultipleBudgets)
 }
 
-// enqueue puts the eviction or deletion of a Pod into the queue of its Node, and lets the decision report it. A queued eviction may become
-// a deletion. A Pod that failed by an error, and a hopeless one, is reported as before until the answer, so that neither its message nor
-// its Since changes with every attempt.
-func (ns *nodeState) enqueue(d *drain.Decision, known budgets, token bool) {
+// carryOut puts a Pod that may go into the queue of its Node, and one that is requested although its budgets are closed: a hopeless Pod
+// that does not rest, or a probe. A Pod that failed by an error is reported as before until the answer, so that neither its message nor its
+// Since changes with every attempt.
+func (ns *nodeState) carryOut(d *drain.Decision, known budgets, now time.Time) {
 	a := ns.attempts[d.Pod.UID]
-	if a == nil {
-		a = &attempt{ref: drain.RefOf(d.Pod), ns: ns, controller: controllerOf(d.Pod)}
-		ns.attempts[a.ref.UID] = a
+	inSpite := a.state == idle && (hopeless(d) && !now.Before(a.retryAt) ||
+		isOfBudget(d.Reason) && len(d.Budgets) == 1 && known[d.Budgets[0]].mayProbe(now))
+	switch {
+	case a.state == inFlight:
+	case d.Action == drain.Evict, d.Action == drain.Delete, inSpite:
+		a.queue(d, known, now)
+		if a.rest.Reason != "" {
+			d.Action, d.Reason, d.Message = drain.Wait, a.rest.Reason, a.rest.Message
+		}
+	case a.state == queued && (d.Reason == drain.ReasonLowerOrder || d.Intended != a.action):
+		a.withdraw()
 	}
-	a.queue(d, known, token)
-	if a.rest.Reason != "" {
-		d.Action, d.Reason, d.Message = drain.Wait, a.rest.Reason, a.rest.Message
+	if d.Action == drain.Wait || d.Action == drain.Deny {
+		for _, name := range d.Budgets {
+			ns.waits[name] = true
+		}
 	}
 }
 
-func (a *attempt) queue(d *drain.Decision, known budgets, token bool) {
+// queue queues the request for a Pod. A queued eviction may become a deletion. About budgets, the plan knows more than the last answer.
+func (a *attempt) queue(d *drain.Decision, known budgets, now time.Time) {
 	action := drain.Evict
 	if d.Action == drain.Delete {
 		action = drain.Delete
 	}
 	switch {
-	case a.state == inFlight:
-		return
 	case a.state == queued && a.action == action:
 		a.grace = d.GracePeriodSeconds
 		return
@@ -82,25 +147,21 @@ func (a *attempt) queue(d *drain.Decision, known budgets, token bool) {
 		a.ns.queue = append(a.ns.queue, a.ref.UID)
 	}
 	a.releaseToken()
-	a.wait(d, action)
+	if action == drain.Delete || a.failures == 0 || isOfBudget(a.rest.Reason) {
+		a.rest = drain.Hold{}
+	}
 	a.action, a.grace, a.state, a.hopeless, a.budget = action, d.GracePeriodSeconds, queued, hopeless(d), nil
 	if action == drain.Evict && (len(d.Budgets) == 1 || a.hopeless) {
 		a.budget = known[d.Budgets[0]]
 	}
-	if a.token = token && a.budget != nil; a.token {
-		a.budget.tokens[a.ref.UID] = a
+	probe := d.Action != action
+	if a.token = a.budget != nil && len(d.Budgets) == 1 && (d.TakesToken || probe); a.token {
+		a.budget.take(a, probe, now)
 	}
 }
 
-// wait sets what is reported of a new request until its answer. About budgets, the plan knows more than the last answer.
-func (a *attempt) wait(d *drain.Decision, action drain.Action) {
-	ofBudget := a.rest.Reason == drain.ReasonBudgetExhausted || a.rest.Reason == drain.ReasonBudgetStale
-	switch never := hopeless(d); {
-	case action == drain.Delete, !never && (a.failures == 0 || ofBudget):
-		a.rest = drain.Hold{}
-	case never && (!a.hopeless || a.rest.Reason == ""):
-		a.rest = drain.Hold{Reason: d.Reason, Message: d.Message}
-	}
+func isOfBudget(r drain.Reason) bool {
+	return r == drain.ReasonBudgetExhausted || r == drain.ReasonBudgetStale
 }
 
 // withdraw removes a queued request.
@@ -131,29 +192,21 @@ func (a *attempt) releaseToken() {
 	a.token = false
 }
 
-// hold returns what a plan has to know of the Pod; held is false when nothing is under way.
+// hold returns what a plan has to know of the Pod; held is false when nothing is under way, or the plan says why.
 func (a *attempt) hold(paused *pause, now time.Time) (hold drain.Hold, held bool) {
-	hold = cmp.Or(a.rest, drain.Hold{Reason: drain.ReasonEvictionRequested})
-	switch a.state {
-	case queued:
-		if now.Before(paused.until) && !a.hopeless {
-			return paused.hold, true
-		}
-		hold.Only = drain.Evict
-		return hold, a.action == drain.Evict // a deletion is planned again, because its grace period may have changed
-	case inFlight:
-		return hold, true
-	case accepted:
+	switch {
+	case a.state == accepted:
 		return drain.Hold{Reason: drain.ReasonEvictionAccepted}, true
-	case resting:
-		hold = a.rest
-		if a.action == drain.Evict { // what refuses an eviction does not hold a deletion
-			hold.Only = drain.Evict
-		}
-		return hold, hold.Reason != ""
-	case idle:
+	case a.state == idle, a.rest.Reason == "" && (a.state == resting || a.hopeless):
+		return drain.Hold{}, false
+	case a.state == queued && now.Before(paused.until):
+		return paused.hold, true
 	}
-	return drain.Hold{}, false
+	hold = cmp.Or(a.rest, drain.Hold{Reason: drain.ReasonEvictionRequested})
+	if a.action == drain.Evict && a.state != inFlight { // what delays an eviction delays no deletion
+		hold.Only = drain.Evict
+	}
+	return hold, a.state != queued || a.action == drain.Evict // a deletion is planned again, because its grace period may have changed
 }
 
 // shownBy reports whether the status of the budget accounts for the eviction. The API server records the Pod's name there until the budget
@@ -167,25 +220,21 @@ func (a *attempt) shownBy(pdb *policyv1.PodDisruptionBudget, now time.Time) bool
 	return recorded || !now.Before(a.retryAt) || newer(pdb.ResourceVersion, a.seenRV)
 }
 
-// ended reports whether the state of an attempt is over: the Pod has rested, its budget has changed since it refused, or an acceptance has
-// had no effect for too long.
-func (a *attempt) ended(now time.Time) bool {
-	switch a.state {
-	case resting:
-		return !now.Before(a.retryAt) || a.budget != nil && a.seenRV != "" && a.seenRV != a.budget.seenRV
-	case accepted:
-		return !now.Before(a.retryAt)
-	case idle, queued, inFlight:
+// endIfOver ends a state: the Pod has rested, its budget has changed since it refused, or an acceptance has had no effect for too long.
+func (a *attempt) endIfOver(now time.Time) {
+	over := !now.Before(a.retryAt)
+	switch {
+	case a.state == accepted && over:
+		a.releaseToken()
+		a.state = idle
+	case a.state == resting && (over || a.budget != nil && a.seenRV != "" && a.seenRV != a.budget.seenRV):
+		a.state = idle
 	}
-	return false
 }
 
 // succeeded records that the eviction or deletion was accepted, or that the Pod is gone.
 func (a *attempt) succeeded(o drain.Outcome, now time.Time) {
 	a.state, a.failures, a.retryAt = accepted, 0, now.Add(acceptedFor)
-	if o.Reason == drain.ReasonEvictionAccepted && a.token && !now.Before(a.budget.closedUntil) {
-		a.budget.closedRV = "" // the API server accepted a probe
-	}
 	if o.Reason == drain.ReasonGone {
 		a.releaseToken()
 		a.retryAt = now.Add(probeInterval)
@@ -193,7 +242,14 @@ func (a *attempt) succeeded(o drain.Outcome, now time.Time) {
 	if a.budget != nil {
 		a.seenRV = a.budget.seenRV
 	}
-	a.ns.respawns.evicted(a.ref.UID, a.controller, now)
+	if a.controller != "" {
+		c := a.ns.respawns[a.controller]
+		if a.late {
+			c.times++
+		}
+		c.until = now.Add(drain.Rest(drain.ReasonRespawned, 0, c.times+1))
+		a.ns.respawns[a.controller] = c
+	}
 }
 
 // refused lets the Pod rest. The refusal of a hopeless Pod by its budgets is what the plan says, which also recognizes its end.
@@ -201,12 +257,11 @@ func (a *attempt) refused(o drain.Outcome, now time.Time) {
 	a.failures++
 	a.state, a.rest, a.seenRV = resting, drain.Hold{Reason: o.Reason, Message: o.Message}, ""
 	reason, first := o.Reason, o.RetryAfter
-	closed := o.Reason == drain.ReasonBudgetExhausted || o.Reason == drain.ReasonBudgetStale
 	switch {
-	case a.hopeless && (closed || o.Reason == drain.ReasonMultipleBudgets):
+	case a.hopeless && (isOfBudget(o.Reason) || o.Reason == drain.ReasonMultipleBudgets):
 		a.rest = drain.Hold{}
 		reason, first = drain.ReasonBudgetNeverAllows, 0
-	case closed && a.budget != nil:
+	case isOfBudget(o.Reason) && a.budget != nil:
 		a.seenRV = a.budget.seenRV
 	}
 	a.retryAt = now.Add(drain.Rest(reason, first, a.failures))

@@ -17,19 +17,21 @@ type budgets map[types.NamespacedName]*budgetState
 
 // budgetState is what the Runner remembers about one PodDisruptionBudget.
 type budgetState struct {
-	name        types.NamespacedName
-	lookedAt    time.Time              // by a Step
-	seenRV      string                 // newest resource version that a Step read
-	tokens      map[types.UID]*attempt // evictions that count against the budget until its status shows them
-	inFlight    int
-	closedRV    string    // resource version at which the API server refused
-	closedUntil time.Time // acceptances before belong to requests sent before the refusal
-	probeAt     time.Time // when to try one Pod although the cached status allows none
+	name     types.NamespacedName
+	lookedAt time.Time              // by a Step
+	seenRV   string                 // newest resource version that a Step read
+	tokens   map[types.UID]*attempt // evictions that count against the budget until its status shows them
+	inFlight int
+	closedRV string    // resource version at which the API server refused
+	probeAt  time.Time // when to request one Pod although the budget is closed
+	asked    bool      // a request that counts against it is queued or in flight
 }
 
-// observe records the budgets that a Step read. It returns, per budget, the evictions that its status does not show yet.
+// observe records the budgets that a Step read, and drops those that no drain needs. It returns, per budget, the evictions that its status
+// does not show yet.
 func (s budgets) observe(read []*policyv1.PodDisruptionBudget, now time.Time) map[types.NamespacedName]int32 {
-	spent := map[types.NamespacedName]int32{}
+	maps.DeleteFunc(s, func(_ types.NamespacedName, b *budgetState) bool { return b.forgotten(now) })
+	spent := make(map[types.NamespacedName]int32, len(read))
 	for _, pdb := range read {
 		name := types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}
 		b := s[name]
@@ -41,35 +43,55 @@ func (s budgets) observe(read []*policyv1.PodDisruptionBudget, now time.Time) ma
 		if b.seenRV == "" || newer(pdb.ResourceVersion, b.seenRV) {
 			b.seenRV = pdb.ResourceVersion
 		}
-		if b.closed() {
-			spent[name] = math.MaxInt32
-			continue
-		}
-		for _, a := range b.tokens {
-			if a.shownBy(pdb, now) {
-				a.releaseToken()
-				continue
-			}
-			spent[name]++
-		}
+		spent[name] = b.spent(pdb, now)
 	}
 	return spent
 }
 
-// forget drops budgets that no Step has read for a while and those that no later drain needs.
-func (s budgets) forget(now time.Time, after time.Duration) {
-	maps.DeleteFunc(s, func(_ types.NamespacedName, b *budgetState) bool { return b.forgotten(now, after) })
-}
-
-// forgotten reports whether no Step has read the budget for a while, so that it is dropped: the budget, or its Namespace, no longer exists,
-// or it selects no Pod of a draining Node.
-func (b *budgetState) forgotten(now time.Time, after time.Duration) bool {
+// forgotten reports that no Step has read the budget for a minute, and that nothing counts against it: the budget, or its Namespace, no
+// longer exists, or it selects no Pod of a draining Node.
+func (b *budgetState) forgotten(now time.Time) bool {
 	for _, a := range b.tokens {
 		if a.state != accepted || now.Before(a.retryAt) {
 			return false
 		}
 	}
-	return b.inFlight == 0 && !now.Before(b.closedUntil) && now.Sub(b.lookedAt) >= after
+	return b.inFlight == 0 && now.Sub(b.lookedAt) >= time.Minute
+}
+
+// spent returns how many evictions the status does not show yet. A closed budget allows none: also one of which the API server has refused
+// what this version of the status allows.
+func (b *budgetState) spent(pdb *policyv1.PodDisruptionBudget, now time.Time) int32 {
+	spent := int32(0)
+	b.asked = false
+	for _, a := range b.tokens {
+		if a.shownBy(pdb, now) {
+			a.releaseToken()
+			continue
+		}
+		spent++
+		b.asked = b.asked || a.state != accepted
+	}
+	if closed := b.closedRV != "" && b.seenRV == b.closedRV; closed || spent >= pdb.Status.DisruptionsAllowed {
+		return math.MaxInt32
+	}
+	return spent
+}
+
+// mayProbe reports whether one of the Pods that wait may be requested although the budget is closed: the API server decides, and an
+// outdated cache must not stop a drain forever. Only one is requested in each interval, and none in the first.
+func (b *budgetState) mayProbe(now time.Time) bool {
+	if now.Sub(b.probeAt) > 4*probeInterval { // it closed only now, or closed again
+		b.probeAt = now.Add(probeInterval)
+	}
+	return !b.asked && !now.Before(b.probeAt)
+}
+
+// take counts a request against the budget. The next probe is an interval after the one before.
+func (b *budgetState) take(a *attempt, probe bool, now time.Time) {
+	if b.tokens[a.ref.UID], b.asked = a, true; probe {
+		b.probeAt = now.Add(probeInterval)
+	}
 }
 
 // admits reports whether one more request may be sent for the budget. A nil budget admits all.
@@ -77,40 +99,12 @@ func (b *budgetState) admits() bool {
 	return b == nil || b.inFlight < maxInFlightPerBudget
 }
 
-// closed reports that the cached status cannot be trusted: the API server refused what this version of it allows. Only probes are sent
-// until a newer version is read or the API server accepts a probe.
-func (b *budgetState) closed() bool {
-	return b.closedRV != "" && b.seenRV == b.closedRV
-}
-
-// probe reports whether a Pod is requested now although the status allows none, and schedules the next probe. Only one Pod is requested in
-// each interval.
-func (b *budgetState) probe(now time.Time) bool {
-	due := !b.probeAt.IsZero() && now.Sub(b.probeAt) <= 4*probeInterval // otherwise the budget closed only now, or closed again
-	if due && (now.Before(b.probeAt) || b.asked()) {
-		return false
-	}
-	b.probeAt = now.Add(probeInterval)
-	return due
-}
-
-// asked reports whether a request that counts against the budget is queued or in flight.
-func (b *budgetState) asked() bool {
-	for _, a := range b.tokens {
-		if a.state == queued || a.state == inFlight {
-			return true
-		}
-	}
-	return false
-}
-
 // answered adapts the requests for the budget to an answer. refused means that queued requests would get the same answer.
 func (b *budgetState) answered(o drain.Outcome, now time.Time) (refused bool) {
-	if b == nil || o.Reason != drain.ReasonBudgetExhausted && o.Reason != drain.ReasonBudgetStale {
+	if b == nil || !isOfBudget(o.Reason) {
 		return false
 	}
-	b.closedRV, b.closedUntil = b.seenRV, now.Add(probeInterval)
-	b.probeAt = b.closedUntil
+	b.closedRV, b.probeAt = b.seenRV, now.Add(probeInterval)
 	return true
 }
 

@@ -240,16 +240,15 @@ func TestBudgetState_IsForgottenWhenNothingWillAskForIt(t *testing.T) {
 		state budgetState
 		want  bool
 	}{
-		"looked at lately":                 {budgetState{lookedAt: ago(59 * time.Second)}, false},
-		"not looked at":                    {budgetState{lookedAt: ago(time.Minute)}, true},
-		"a request is under way":           {budgetState{lookedAt: ago(time.Hour), inFlight: 1}, false},
-		"was closed by the server":         {budgetState{lookedAt: ago(time.Hour), closedUntil: now.Add(1)}, false},
-		"an eviction is accepted":          {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(accepted, now.Add(1))}, false},
-		"an accepted eviction is over":     {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(accepted, now)}, true},
-		"an eviction waits to be sent":     {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(queued, time.Time{})}, false},
-		"closed, and the time of it is up": {budgetState{lookedAt: ago(time.Hour), closedRV: "1", closedUntil: now}, true},
+		"looked at lately":             {budgetState{lookedAt: ago(59 * time.Second)}, false},
+		"not looked at":                {budgetState{lookedAt: ago(time.Minute)}, true},
+		"a request is under way":       {budgetState{lookedAt: ago(time.Hour), inFlight: 1}, false},
+		"an eviction is accepted":      {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(accepted, now.Add(1))}, false},
+		"an accepted eviction is over": {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(accepted, now)}, true},
+		"an eviction waits to be sent": {budgetState{lookedAt: ago(time.Hour), tokens: tokenOf(queued, time.Time{})}, false},
+		"closed by the server":         {budgetState{lookedAt: ago(time.Hour), closedRV: "1", probeAt: now}, true},
 	} {
-		if got := tc.state.forgotten(now, time.Minute); got != tc.want {
+		if got := tc.state.forgotten(now); got != tc.want {
 			t.Errorf("%s: want %t, got %t", name, tc.want, got)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -111,8 +110,8 @@ func (r *Runner) NamespaceLabels(context.Context) (drain.NamespaceLabels, error)
 		return nil, errors.New("labels of Namespaces: this Runner has no lists, use NewForCluster")
 	}
 	namespaces := r.lists.namespaces()
-	if missing := namespaces.missing(); missing != "" {
-		return nil, fmt.Errorf("the Namespaces, whose labels drain rules ask for, are %w: %s", ErrNotListed, strings.TrimPrefix(missing, "* "))
+	if err := namespaces.missing(); err != nil {
+		return nil, fmt.Errorf("labels that drain rules ask for: %w", err)
 	}
 	return func(namespace string) (map[string]string, bool) {
 		found := named[corev1.Namespace](namespaces, namespace)

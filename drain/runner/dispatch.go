@@ -91,7 +91,8 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	now := r.cfg.Clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	outcome := drain.Classify(err, a.ns.pods[a.ref.UID])
+	dropped := r.nodes[a.ns.name] != a.ns || a.ns.attempts[a.ref.UID] != a // the Pod is gone, or the Node was released
+	outcome := drain.Classify(err, !dropped)
 	if m := r.cfg.Metrics; m != nil {
 		m.WithLabelValues(string(outcome.Reason)).Inc()
 	}
@@ -105,7 +106,6 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	if a.budget.answered(outcome, now) {
 		r.recallLocked(a.budget)
 	}
-	dropped := r.nodes[a.ns.name] != a.ns || a.ns.attempts[a.ref.UID] != a // the Pod is gone, or the Node was released
 	switch {
 	case outcome.Reason == drain.ReasonEvictionAccepted || outcome.Reason == drain.ReasonGone:
 		a.succeeded(outcome, now)

@@ -45,17 +45,23 @@ func (l *list) state() (synced bool, err error) {
 	return l.synced, l.err
 }
 
-// missing returns what is waited for while the objects are not listed, with the answer of the API server if it refuses that. It is empty
-// afterwards.
-func (l *list) missing() string {
-	text := "* waiting for the list of " + l.what
+// notListedError matches ErrNotListed. It says what is waited for.
+type notListedError string
+
+func (e notListedError) Error() string { return string(e) }
+
+func (notListedError) Is(target error) bool { return target == ErrNotListed }
+
+// missing returns what is waited for while the objects are not listed, with the answer of the API server if it refuses that.
+func (l *list) missing() error {
+	text := "waiting for the list of " + l.what
 	switch synced, err := l.state(); {
 	case synced:
-		return ""
+		return nil
 	case err != nil:
 		text += "; if this lasts, look for missing list and watch permissions: " + contract.SteadyText(err.Error())
 	}
-	return text
+	return notListedError(text)
 }
 
 // learn records whether the objects can be read. A failure leaves what is known.

@@ -86,7 +86,7 @@ func (r *Result) settle(ns *nodeState, settle time.Duration, now time.Time) (con
 	case left > 0:
 		r.Message, r.RequeueAfter = settles, left
 	case !ns.listedAgain:
-		r.Message = settles
+		r.Message, ns.listedAgain = settles, true
 		return true
 	default:
 		r.Done, r.Message, r.RequeueAfter = true, "", 0

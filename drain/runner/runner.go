@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/internal/patch"
@@ -36,14 +35,14 @@ type nodeState struct {
 	owner     types.NamespacedName
 	startedAt time.Time // first Step of this process
 	cordon    cordon
-	pods      map[types.UID]bool // those of the last Step that have to go
-	boundAt   time.Time          // when one of them was first seen that the Step before did not show
+	sawCordon bool                   // a Step was shown it and the Pods
+	attempts  map[types.UID]*attempt // of the Pods of the last Step; nil before the first one
+	boundAt   time.Time              // when a Pod that has to go was first seen that the Step before did not show
 	queue     []types.UID
-	attempts  map[types.UID]*attempt
 	inFlight  int
 	waits     map[types.NamespacedName]bool // budgets that hold Pods of the Node
-	respawns  respawns
-	blocked   map[string]time.Time // since when, by key of the blockers of the last report
+	respawns  map[types.UID]respawning      // by controller of a Pod that has left
+	blocked   map[string]time.Time          // since when, by key of the blockers of the last report
 	// listedAgain: the Pods were listed again when none was left and the settle time was over.
 	listedAgain bool
 }
@@ -102,18 +101,6 @@ func (r *Runner) Release(node string) {
 	r.cfg.Pods.Release(node)
 }
 
-// podsOf asks the source for the Pods of a Node. A Node that is released meanwhile keeps no watch.
-func (r *Runner) podsOf(ns *nodeState) (pods []*corev1.Pod, synced bool, err error) {
-	pods, synced, err = r.cfg.Pods.Pods(ns.name)
-	r.mu.Lock()
-	released := r.nodes[ns.name] != ns
-	r.mu.Unlock()
-	if released {
-		r.cfg.Pods.Release(ns.name)
-	}
-	return pods, synced, err
-}
-
 func (r *Runner) forgetLocked(node string) {
 	ns := r.nodes[node]
 	if ns == nil {
@@ -124,9 +111,6 @@ func (r *Runner) forgetLocked(node string) {
 	}
 	delete(r.nodes, node)
 	r.ring = slices.DeleteFunc(r.ring, func(other *nodeState) bool { return other == ns })
-	if len(r.nodes) == 0 {
-		r.budgets.forget(r.cfg.Clock.Now(), 0)
-	}
 }
 
 // enter returns what is remembered about the Node, or begins a new drain when its UID has changed.
@@ -150,8 +134,8 @@ func (r *Runner) enter(req *Request) (*nodeState, error) {
 	if ns == nil || ns.uid != req.Node.UID {
 		r.forgetLocked(req.Node.Name)
 		ns = &nodeState{
-			name: req.Node.Name, uid: req.Node.UID, attempts: map[types.UID]*attempt{}, startedAt: r.cfg.Clock.Now(),
-			waits: map[types.NamespacedName]bool{},
+			name: req.Node.Name, uid: req.Node.UID, startedAt: r.cfg.Clock.Now(), waits: map[types.NamespacedName]bool{},
+			respawns: map[types.UID]respawning{},
 		}
 		r.nodes[ns.name] = ns
 		r.ring = append(r.ring, ns)

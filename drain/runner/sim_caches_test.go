@@ -236,14 +236,12 @@ func (c *simBudgets) deliver(obj *policyv1.PodDisruptionBudget, gone bool) {
 	}
 	key := nameOf(obj)
 	before := c.items[key]
-	if gone && before != nil && before.UID != obj.UID {
+	if before != nil && (gone && before.UID != obj.UID || !gone && !laterThan(obj.ResourceVersion, before.ResourceVersion)) {
 		c.mu.Unlock()
-		return // of the one before
+		return // of the one before, or older than the list
 	}
-	if gone {
+	if c.items[key] = obj; gone {
 		delete(c.items, key)
-	} else if before == nil || laterThan(obj.ResourceVersion, before.ResourceVersion) {
-		c.items[key] = obj
 	}
 	c.mu.Unlock()
 	c.tell(func(store toolscache.ReflectorStore) error {

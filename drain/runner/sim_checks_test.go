@@ -149,7 +149,7 @@ func (b *simBook) toldOff(q *simRequest, pause time.Time) {
 	if q.asked.probe {
 		b.budgets[q.asked.budget].probes++
 	}
-	if seen := b.seen[q.asked.node]; seen != nil && q.asked.hopeless() {
+	if seen := b.seen[q.asked.node]; seen != nil { // it is still queued as it was
 		seen.against[q.uid], seen.free[q.uid] = q.asked.against, !q.asked.sure
 	}
 }

@@ -74,7 +74,7 @@ func TestATokenGoesBackToItsBudgetAndThoseWhoWaitForItAreWoken(t *testing.T) {
 				g.runner.Release("n1")
 			}
 			if !tc.stillThere {
-				delete(j.ns.pods, j.ref.UID)
+				delete(j.ns.attempts, j.ref.UID)
 			}
 			g.runner.finish(j, tc.answer, tc.stopping)
 			require.Len(t, g.runner.budgets[thePDB].tokens, tc.tokens)
@@ -106,7 +106,7 @@ func TestWhatWaitsForABudgetThatRefusesIsRecalled(t *testing.T) {
 func TestATokenDoesNotOutliveItsAcceptance(t *testing.T) {
 	g, j := taken(t, 1)
 	g.runner.finish(j, nil, false)
-	g.runner.nodes["n1"].refresh([]*corev1.Pod{pod("n1", "a")}, &g.runner.paused, g.clock.Now().Add(acceptedFor))
+	g.runner.nodes["n1"].look([]drain.Decision{{Pod: pod("n1", "a")}}, &g.runner.paused, g.clock.Now().Add(acceptedFor))
 	require.Equal(t, idle, j.state)
 	require.Empty(t, g.runner.budgets[thePDB].tokens, "it would count against the budget for ever")
 
@@ -126,13 +126,13 @@ func TestADeletionThatWaitsTakesTheGraceOfTheNewestPlan(t *testing.T) {
 		return &drain.Decision{Node: "n", Pod: pod("n", "a"), Verdict: drain.Verdict{Action: drain.Delete, GracePeriodSeconds: &grace}}
 	}
 	for _, grace := range []int64{30, 1} {
-		ns.enqueue(decided(grace), g.runner.budgets, false)
+		ns.carryOut(decided(grace), g.runner.budgets, g.clock.Now())
 		require.Equal(t, grace, *ns.attempts["uid-a"].grace)
 		require.Equal(t, []types.UID{"uid-a"}, ns.queue)
 	}
 	job, _ := g.runner.pick()
 	require.NotNil(t, job)
-	ns.enqueue(decided(60), g.runner.budgets, false)
+	ns.carryOut(decided(60), g.runner.budgets, g.clock.Now())
 	require.Equal(t, int64(1), *ns.attempts["uid-a"].grace, "it is on its way")
 	require.Empty(t, ns.queue)
 }

@@ -60,12 +60,12 @@ func (r *Runner) StepVolumes(_ context.Context, req VolumeRequest) (VolumesResul
 		return VolumesResult{}, err
 	}
 	now := r.cfg.Clock.Now()
-	plan, missing, err := r.planVolumes(ns, &req, now)
+	plan, err := r.planVolumes(ns, &req, now)
 	switch {
+	case errors.Is(err, ErrNotListed):
+		return VolumesResult{Message: "* " + err.Error(), RequeueAfter: probeInterval}, nil
 	case err != nil:
 		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
-	case missing != "":
-		return VolumesResult{Message: missing, RequeueAfter: probeInterval}, nil
 	}
 	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Attached: plan.Blocking, Message: plan.Summary(0)}
 	switch {
@@ -77,17 +77,15 @@ func (r *Runner) StepVolumes(_ context.Context, req VolumeRequest) (VolumesResul
 	return result, nil
 }
 
-// planVolumes reads the Pods of the Node only if volumes block without them, and PersistentVolumes only if some are attached. missing is
-// what is not listed yet.
-func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (plan drain.VolumePlan, missing string, err error) {
-	attached := r.lists.attachments()
-	if missing = attached.missing(); missing != "" {
-		return plan, missing, nil
+// planVolumes reads the Pods of the Node only if volumes block without them, and PersistentVolumes only if some are attached.
+func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (plan drain.VolumePlan, err error) {
+	attached, volumes := r.lists.attachments(), r.lists.volumes()
+	if err := attached.missing(); err != nil {
+		return plan, err
 	}
 	attachments := under[storagev1.VolumeAttachment](attached, byNode, req.Node.Name)
-	volumes := r.lists.volumes()
-	if missing = volumes.missing(); missing != "" && len(attachments)+len(req.Node.Status.VolumesAttached) > 0 {
-		return plan, missing, nil
+	if err := volumes.missing(); err != nil && len(attachments)+len(req.Node.Status.VolumesAttached) > 0 {
+		return plan, err
 	}
 	facts := drain.VolumeFacts{
 		Now: now, Node: req.Node, Attachments: attachments, StartedAt: req.StartedAt, Timeout: req.Timeout, PoweredOff: req.PoweredOff,
@@ -96,14 +94,13 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 		},
 	}
 	if plan, err = drain.PlanVolumes(facts); err != nil || plan.Done() {
-		return plan, "", err
+		return plan, err
 	}
-	pods, synced, err := r.podsOf(ns)
-	if err != nil || !synced {
-		return plan, waitsForPods, err
+	pods, err := r.podsOf(ns)
+	if err != nil {
+		return plan, err
 	}
 	nodes := []drain.NodePods{{Node: req.Node.Name, Pods: pods}}
 	facts.Decisions = drain.Planner{Rules: req.Rules}.Plan(nodes, drain.Facts{Now: now}).Decisions
-	plan, err = drain.PlanVolumes(facts)
-	return plan, "", err
+	return drain.PlanVolumes(facts)
 }
