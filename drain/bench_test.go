@@ -31,7 +31,7 @@ func BenchmarkPlan(b *testing.B) {
 	).For(DrainedMachine{Namespace: "fleet"})
 	for name, rules := range map[string][]Rule{
 		"default":    nil,
-		"priorities": with(orderInText, SystemCriticalLast),
+		"priorities": with(orderInText, OrderByPriority),
 		"clusterapi": ClusterAPIRules(machineRules, read),
 	} {
 		b.Run(name, func(b *testing.B) {

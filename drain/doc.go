@@ -9,12 +9,12 @@
 // # Usage
 //
 // Rules are a slice and are applied in its order: rules about orders first ([OrderByPriority], [OneAtATimeWithVolumes],
-// [SystemCriticalLast], or a [Rule] of the caller), then rules that decide ([SkipSelected] before the others). [DeleteBy] and a Policy are
+// or a [Rule] of the caller), then rules that decide ([SkipSelected] before the others). [DeleteBy] and a Policy are
 // last. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags,
 // kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API
 // with its drain label and its MachineDrainRules ([ReadMachineDrainRules]).
 //
-//	rules := append([]drain.Rule{drain.SystemCriticalLast}, drain.DefaultRules()...)
+//	rules := append([]drain.Rule{drain.OrderByPriority}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
 //
 // Before the first eviction, [Plan.Permanent] lists what waiting does not remove and how a person can remove it, and [Plan.Warnings] what

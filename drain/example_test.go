@@ -72,7 +72,7 @@ func ExampleClusterAPIRules() {
 	}
 	elsewhere := web("api-1")
 	elsewhere.Namespace = "unread"
-	planner := drain.Planner{Rules: append([]drain.Rule{drain.SystemCriticalLast}, drain.ClusterAPIRules(rules, namespaces)...)}
+	planner := drain.Planner{Rules: append([]drain.Rule{drain.OrderByPriority}, drain.ClusterAPIRules(rules, namespaces)...)}
 	plan := planner.Plan([]drain.NodePods{{Node: "node-1", Pods: []*corev1.Pod{web("web-1"), elsewhere}}}, drain.Facts{})
 	for _, d := range plan.Decisions {
 		fmt.Println(d.Pod.Name, d.Action, d.Reason)
@@ -132,7 +132,7 @@ func ExampleDeleteBy() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	rules := append([]drain.Rule{
 		drain.SkipSelected(labels.SelectorFromSet(labels.Set{"app": "agent"})),
-		drain.OrderByPriority, drain.OneAtATimeWithVolumes, drain.SystemCriticalLast,
+		drain.OrderByPriority, drain.OneAtATimeWithVolumes,
 	}, drain.DefaultRules()...)
 	for _, left := range []time.Duration{time.Hour, 20 * time.Second} {
 		v := drain.Decide(web("web-1"), append(rules, drain.DeleteBy(now.Add(left), func() time.Time { return now })))

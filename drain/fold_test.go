@@ -18,7 +18,7 @@ import (
 func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 	builtin := []Rule{
 		ignoreMirrorPods, ignoreDaemonSetPods, waitForTerminating, evictFinished, evictRest, SkipSelected(labels.Everything()), waitCompleted,
-		SystemCriticalLast, OrderByPriority, OneAtATimeWithVolumes, DeleteBy(noon, func() time.Time { return noon }),
+		OrderByPriority, OneAtATimeWithVolumes, DeleteBy(noon, func() time.Time { return noon }),
 		orderInText, setOrder(int32(random.Uint32())),
 		drainLabel,
 		rulesOf(drainRuleFor("r", behaviorSkip, drainRuleEntry{Selector: typo()})).Rule(read),
@@ -44,7 +44,7 @@ func randomRule(random *rand.Rand, said *[]Verdict, failed *[]error) Rule {
 func randomPod(random *rand.Rand, i int) *corev1.Pod {
 	options := []podOption{
 		terminating, mirror, unready, ownedBy("apps/v1", "DaemonSet"), ownedBy("apps/v1", "ReplicaSet"),
-		inPhase(corev1.PodSucceeded), inPhase(corev1.PodFailed), inPhase(corev1.PodPending), ofClass("system-node-critical"),
+		inPhase(corev1.PodSucceeded), inPhase(corev1.PodFailed), inPhase(corev1.PodPending), ofPriority(2000001000),
 		ofPriority(int32(random.Uint32())), ofPriority(1000), annotated("order", "7"), annotated("order", "seven"),
 		labeled("cluster.x-k8s.io/drain", "skip"), labeled("cluster.x-k8s.io/drain", "wait-completed"),
 		func(p *corev1.Pod) { p.Finalizers = []string{"example.com/keep"} },
@@ -109,7 +109,7 @@ func TestDecide_ANilRuleDenies(t *testing.T) {
 // TestPlan_RandomPlansKeepTheirPromises looks at everything that a plan says about random pods, rules and budgets.
 func TestPlan_RandomPlansKeepTheirPromises(t *testing.T) {
 	sets := [][]Rule{
-		nil, ClusterAPIRules(nil, nil), with(SystemCriticalLast), with(orderInText),
+		nil, ClusterAPIRules(nil, nil), with(OrderByPriority), with(orderInText),
 		{ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, evictRest},
 	}
 	for seed := range uint64(300) {

@@ -13,9 +13,6 @@ import (
 )
 
 func ofPriority(p int32) podOption { return func(pod *corev1.Pod) { pod.Spec.Priority = &p } }
-func ofClass(name string) podOption {
-	return func(pod *corev1.Pod) { pod.Spec.PriorityClassName = name }
-}
 func labeled(key, value string) podOption {
 	return func(pod *corev1.Pod) { pod.Labels = map[string]string{key: value} }
 }
@@ -56,22 +53,13 @@ func orderInText(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 func with(rules ...Rule) []Rule { return append(rules, DefaultRules()...) }
 
 func TestOrderRules_GiveOrdersThatNeverOverflow(t *testing.T) {
-	const lowest, highest = math.MinInt32, math.MaxInt32
+	const highest = math.MaxInt32
 	cases := map[string]struct {
 		rules []Rule
 		pod   *corev1.Pod
 		want  int32
 	}{
-		"no rule, no order":                  {nil, newPod("p", ofPriority(7)), 0},
-		"critical pods come last":            {[]Rule{SystemCriticalLast}, newPod("p", ofClass("system-cluster-critical")), 3 << 29},
-		"a critical priority is enough":      {[]Rule{SystemCriticalLast}, newPod("p", ofPriority(2000000000)), 3 << 29},
-		"the priority below is not critical": {[]Rule{SystemCriticalLast}, newPod("p", ofPriority(1999999999)), 0},
-		"critical pods keep an order among them": {[]Rule{setOrder(-2), SystemCriticalLast}, newPod("p", ofClass("system-node-critical")),
-			3<<29 - 2},
-		"a high order does not pass critical pods": {[]Rule{setOrder(highest), SystemCriticalLast}, newPod("p"), 1<<30 - 1},
-		"a critical pod of the highest order": {[]Rule{setOrder(highest), SystemCriticalLast}, newPod("p", ofPriority(2000001000)),
-			highest},
-		"a critical pod of the lowest order":        {[]Rule{setOrder(lowest), SystemCriticalLast}, newPod("p", ofPriority(2000001000)), 1 << 30},
+		"no rule, no order":                         {nil, newPod("p", ofPriority(7)), 0},
 		"a low priority leaves first":               {[]Rule{setOrder(-2), OrderByPriority}, newPod("p", ofPriority(7)), 5},
 		"no priority is 0":                          {[]Rule{setOrder(3), OrderByPriority}, newPod("p"), 3},
 		"priorities do not overflow":                {[]Rule{setOrder(highest), OrderByPriority}, newPod("p", ofPriority(7)), highest},
@@ -94,11 +82,11 @@ func TestOrderRules_GiveOrdersThatNeverOverflow(t *testing.T) {
 }
 
 func TestOneAtATimeWithVolumes(t *testing.T) {
-	pods := []*corev1.Pod{newPod("plain"), newPod("system", ofClass("system-node-critical"))}
+	pods := []*corev1.Pod{newPod("plain"), newPod("system", ofPriority(2000001000))}
 	for i := range 20 {
 		pods = append(pods, newPod(fmt.Sprintf("data-%d", i), claiming("c")))
 	}
-	rules := append(ClusterAPIRules(nil, nil), OneAtATimeWithVolumes, SystemCriticalLast)
+	rules := append(ClusterAPIRules(nil, nil), OrderByPriority, OneAtATimeWithVolumes)
 	leave := func() (left []string) {
 		plan := Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{})
 		for _, d := range plan.Decisions {
