@@ -20,7 +20,6 @@ const (
 var (
 	ErrStopped      = errStopped
 	ErrNodeReplaced = errNodeReplaced
-	Trim            = trim
 )
 
 // SetWorkers limits the requests in flight.
@@ -58,7 +57,7 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 // SetBackoff shortens the pauses after failures of a source of newLists.
 func SetBackoff(of PodSource, least, most time.Duration) {
 	s := of.(*lists)
-	s.minBackoff, s.maxBackoff = least, most
+	s.backoff.Duration, s.backoff.Cap = least, most
 }
 
 // DrainBy drains by a Runner with a configuration of a test, which reads Nodes from live.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -81,7 +80,7 @@ func (l *list) Add(obj any) error { return l.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (l *list) Update(obj any) error {
 	defer l.event(obj)
-	return l.Indexer.Update(trim(obj))
+	return l.Indexer.Update(obj)
 }
 
 // Delete implements cache.ReflectorStore.
@@ -99,9 +98,6 @@ func (l *list) event(obj any) {
 // Replace implements cache.ReflectorStore.
 func (l *list) Replace(all []any, version string) error {
 	defer l.learn(nil, true)
-	for i := range all {
-		all[i] = trim(all[i])
-	}
 	return l.Indexer.Replace(all, version)
 }
 
@@ -144,24 +140,6 @@ func (l *list) listWatch(c client.WithWatch) *toolscache.ListWatch {
 			return events, report(ctx, "watch", err)
 		},
 	}
-}
-
-// trim removes most of what no drain reads from the objects of which a cluster has many.
-func trim(obj any) any {
-	switch o := obj.(type) {
-	case *corev1.Namespace:
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Name, Labels: o.Labels}}
-	case *corev1.PersistentVolume:
-		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
-		pv.Spec.ClaimRef, pv.Spec.AccessModes, pv.Status.Phase = o.Spec.ClaimRef, o.Spec.AccessModes, o.Status.Phase
-		if csi := o.Spec.CSI; csi != nil {
-			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
-		}
-		return pv
-	case client.Object:
-		o.SetManagedFields(nil)
-	}
-	return obj
 }
 
 // typed returns objects of a list by their type.

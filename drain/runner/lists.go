@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"sync"
 	"time"
@@ -36,11 +35,11 @@ type PodSource interface {
 // lists are what a drain reads besides the Node: a list of the Pods of each Node, from the first look until the release, and lists of other
 // kinds, from the first time that one is asked for. Each is kept up to date by a watch of its own.
 type lists struct {
-	client client.WithWatch // not a cache
-	// minBackoff and maxBackoff limit the pause after a failed list or watch.
-	minBackoff, maxBackoff time.Duration
-	budget                 func(types.NamespacedName) // is called when a budget changes, while Run serves
-	kinds                  meta.RESTMapper            // which kinds the API server serves; may be nil
+	client client.WithWatch           // not a cache
+	budget func(types.NamespacedName) // is called when a budget changes, while Run serves
+	kinds  meta.RESTMapper            // which kinds the API server serves; may be nil
+	// backoff is the pause after a failed list or watch.
+	backoff wait.Backoff
 
 	mu      sync.Mutex
 	open    map[string]*list  // by what they have
@@ -58,8 +57,8 @@ const (
 // newLists returns lists that send no request before they are asked, and run.
 func newLists(c client.WithWatch) *lists {
 	return &lists{
-		client: c, minBackoff: 800 * time.Millisecond, maxBackoff: 10 * time.Second, open: map[string]*list{},
-		budget: func(types.NamespacedName) {},
+		client: c, open: map[string]*list{}, budget: func(types.NamespacedName) {},
+		backoff: wait.Backoff{Duration: 800 * time.Millisecond, Cap: 10 * time.Second, Factor: 2, Jitter: 0.5, Steps: 16},
 	}
 }
 
@@ -200,10 +199,6 @@ func (s *lists) Run(ctx context.Context, changed func(node string)) error {
 
 func (s *lists) reflector(l *list) *toolscache.Reflector {
 	return toolscache.NewReflectorWithOptions(l.listWatch(s.client), nil, l, toolscache.ReflectorOptions{
-		Name: "drain/" + l.what,
-		Backoff: &wait.Backoff{
-			Duration: s.minBackoff, Cap: s.maxBackoff, Factor: 2, Jitter: 0.5,
-			Steps: int(math.Ceil(float64(s.maxBackoff) / float64(s.minBackoff))),
-		},
+		Name: "drain/" + l.what, Backoff: new(s.backoff),
 	})
 }

@@ -9,8 +9,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/machinist-dev/machinist/drain/runner"
 )
 
 func persistent(name string) *corev1.PersistentVolume {
@@ -34,20 +32,6 @@ func attached(node, volume string) *storagev1.VolumeAttachment {
 			Attacher: "disk.example.com", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}
-}
-
-func TestTrim(t *testing.T) {
-	pod := bound("n", "a")
-	pod.Labels = map[string]string{"a": "b"}
-	require.Equal(t, map[string]string{"a": "b"}, runner.Trim(pod).(*corev1.Pod).Labels)
-	pv := persistent("a")
-	got := runner.Trim(pv).(*corev1.PersistentVolume)
-	require.Empty(t, got.Annotations)
-	require.Empty(t, got.Spec.Capacity)
-	require.Empty(t, got.Spec.CSI.VolumeAttributes)
-	require.Equal(t, pv.Spec.ClaimRef, got.Spec.ClaimRef)
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: pod.Labels, Annotations: pod.Labels}}
-	require.Equal(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: pod.Labels}}, runner.Trim(space))
 }
 
 // The whole stage over a real manager: the drain is done, the volume is being detached, its attachment goes, the owner wakes.
