@@ -135,9 +135,7 @@ func (r *Runner) recallLocked(b *budgetState) {
 }
 
 // sink is called when the state of a Node changes. It must not block.
-type sink struct {
-	wake func(node string, owner types.NamespacedName)
-}
+type sink func(node string, owner types.NamespacedName)
 
 // Source returns an event source for a controller. It enqueues the Owner of a Node, after Config.Debounce, when the Pods of the Node
 // change, a budget that holds one of them changes, or a request is answered. Every source gets all owners.
@@ -151,15 +149,14 @@ func (r *Runner) Source() source.Source {
 	})
 }
 
-func (r *Runner) addSink(wake func(node string, owner types.NamespacedName)) (remove func()) {
-	s := &sink{wake}
+func (r *Runner) addSink(wake sink) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sinks[s] = struct{}{}
+	r.sinks[&wake] = struct{}{}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.sinks, s)
+		delete(r.sinks, &wake)
 	}
 }
 
@@ -181,7 +178,7 @@ func (r *Runner) wakeLocked(ns *nodeState) {
 		return
 	}
 	for s := range r.sinks {
-		s.wake(ns.name, ns.owner)
+		(*s)(ns.name, ns.owner)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -30,12 +31,7 @@ type Request struct {
 }
 
 // policy of a request without one evicts without a limit.
-func (req *Request) policy() drain.Policy {
-	if req.Policy == nil {
-		return drain.Policy{}
-	}
-	return *req.Policy
-}
+func (req *Request) policy() drain.Policy { return *cmp.Or(req.Policy, &drain.Policy{}) }
 
 // rules are those of the request, with the policy as the last rule.
 func (req *Request) rules(now time.Time) []drain.Rule {
