@@ -147,7 +147,7 @@ func (p Plan) refusal(d *Decision, groups blockerGroups) {
 		b.Message = multipleBudgetsMessage(p.budgets[d.Pod])
 		b.Remedy = "let one budget select the Pod: change the selectors or the Pod's labels, or delete the others"
 	case ReasonBudgetNeverAllows:
-		b.Message, b.Remedy = neverAllowsMessage(only), openBudget(only.obj)
+		b.Message, b.Remedy = neverAllowsMessage(only), openBudget
 	default:
 		return
 	}

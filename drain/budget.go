@@ -165,22 +165,11 @@ func neverAllowsMessage(b *budget) string {
 		limit, value = "maxUnavailable", b.obj.Spec.MaxUnavailable
 	}
 	return fmt.Sprintf("%s The disruption budget %s with %s %s can never allow one while it covers %d pods; %s",
-		violation, b.name.Name, limit, value.String(), b.obj.Status.ExpectedPods, openBudget(b.obj))
+		violation, b.name.Name, limit, value.String(), b.obj.Status.ExpectedPods, openBudget)
 }
 
-// openBudget returns how a person can open a budget that never allows an eviction.
-func openBudget(pdb *policyv1.PodDisruptionBudget) string {
-	switch least := pdb.Spec.MinAvailable; {
-	case pdb.Spec.MaxUnavailable != nil || least == nil:
-		return "set maxUnavailable to 1 or more"
-	case least.Type == intstr.Int:
-		return fmt.Sprintf("lower minAvailable or run more than %d replicas", least.IntVal)
-	case strings.TrimLeft(least.StrVal, "0") == "100%":
-		return "set minAvailable below 100%"
-	default:
-		return "lower minAvailable or add replicas"
-	}
-}
+// openBudget is how a person can open a budget that never allows an eviction.
+const openBudget = "raise maxUnavailable, lower minAvailable or add replicas"
 
 func multipleBudgetsMessage(budgets []*budget) string {
 	names := make([]string, 0, len(budgets))

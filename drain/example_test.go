@@ -52,7 +52,7 @@ func ExamplePlan_Permanent() {
 		fmt.Println(w.Reason, w.Pods[0], w.Count)
 	}
 	// Output:
-	// BudgetNeverAllows [shop/web], 2 pods: set minAvailable below 100%
+	// BudgetNeverAllows [shop/web], 2 pods: raise maxUnavailable, lower minAvailable or add replicas
 	// LocalData shop/cache-0 1
 	// Unmanaged shop/cache-0 3
 }

@@ -44,12 +44,12 @@ func TestPermanent_NamesWhatWaitingDoesNotRemove(t *testing.T) {
 		},
 		"a budget that never opens, on pods of every order": {
 			pods: []*corev1.Pod{newPod("a"), newPod("late")}, budgets: []*policyv1.PodDisruptionBudget{closed},
-			want: []string{"BudgetNeverAllows [default/closed] 2: set maxUnavailable to 1 or more"},
+			want: []string{"BudgetNeverAllows [default/closed] 2: raise maxUnavailable, lower minAvailable or add replicas"},
 		},
 		"also behind a hold": {
 			pods: []*corev1.Pod{newPod("a")}, budgets: []*policyv1.PodDisruptionBudget{closed},
 			held: map[types.UID]Hold{"uid-a": {Reason: ReasonThrottled}},
-			want: []string{"BudgetNeverAllows [default/closed] 1: set maxUnavailable to 1 or more"},
+			want: []string{"BudgetNeverAllows [default/closed] 1: raise maxUnavailable, lower minAvailable or add replicas"},
 		},
 		"but not for a pod that is on its way": {
 			pods: []*corev1.Pod{newPod("a"), newPod("b", terminating)}, budgets: []*policyv1.PodDisruptionBudget{closed},
@@ -120,24 +120,21 @@ func TestPermanent_NamesWhatWaitingDoesNotRemove(t *testing.T) {
 }
 
 func TestPermanent_SaysWhatOpensTheBudget(t *testing.T) {
-	cases := map[string]struct {
-		budget *policyv1.PodDisruptionBudget
-		want   string
-	}{
-		"maxUnavailable 0":       {newBudget("b", 0, limits("", "0"), healthy(3, 3, 3)), "set maxUnavailable to 1 or more"},
-		"maxUnavailable 0%":      {newBudget("b", 0, limits("", "0%"), healthy(3, 3, 3)), "set maxUnavailable to 1 or more"},
-		"minAvailable 100%":      {newBudget("b", 0, limits("100%", ""), healthy(3, 3, 3)), "set minAvailable below 100%"},
-		"minAvailable in per 90": {newBudget("b", 0, limits("90%", ""), healthy(3, 3, 3)), "lower minAvailable or add replicas"},
-		"minAvailable as many":   {newBudget("b", 0, limits("3", ""), healthy(3, 3, 3)), "lower minAvailable or run more than 3 replicas"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
+	for want, budget := range map[string]*policyv1.PodDisruptionBudget{
+		"with maxUnavailable 0 can":     newBudget("b", 0, limits("", "0"), healthy(3, 3, 3)),
+		"with maxUnavailable 0% can":    newBudget("b", 0, limits("", "0%"), healthy(3, 3, 3)),
+		"with minAvailable 100% can":    newBudget("b", 0, limits("100%", ""), healthy(3, 3, 3)),
+		"with minAvailable 90% can":     newBudget("b", 0, limits("90%", ""), healthy(3, 3, 3)),
+		"with minAvailable 3 can never": newBudget("b", 0, limits("3", ""), healthy(3, 3, 3)),
+	} {
+		t.Run(want, func(t *testing.T) {
 			plan := Planner{}.Plan([]NodePods{{Node: testNode, Pods: []*corev1.Pod{newPod("a")}}},
-				Facts{Budgets: []*policyv1.PodDisruptionBudget{tc.budget}})
+				Facts{Budgets: []*policyv1.PodDisruptionBudget{budget}})
 			got := plan.Permanent(0)
 			require.Len(t, got, 1)
-			require.Equal(t, tc.want, got[0].Remedy)
-			require.Contains(t, got[0].Message, "can never allow one while it covers 3 pods; "+tc.want)
+			require.Equal(t, openBudget, got[0].Remedy)
+			require.Contains(t, got[0].Message, want)
+			require.Contains(t, got[0].Message, "can never allow one while it covers 3 pods; "+openBudget)
 		})
 	}
 }

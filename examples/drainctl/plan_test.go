@@ -93,9 +93,9 @@ func TestPlan_WhatStandsInTheWayForGood(t *testing.T) {
 	}{
 		"a pod like any other": {pod: newPod("n", "a"), when: whenNow},
 		"a closed budget": {pod: newPod("n", "a"), budgets: []*policyv1.PodDisruptionBudget{newBudget("web", 2, 2)}, when: whenNever,
-			remedy: "more than 2 replicas"},
+			remedy: "add replicas"},
 		"a budget that will open":  {reason: "one pod is not healthy yet", pod: newPod("n", "a"), budgets: closing(), when: whenLater},
-		"a budget without a way":   {pod: newPod("n", "a"), budgets: closed, when: whenNever, remedy: "more than 3 replicas"},
+		"a budget without a way":   {pod: newPod("n", "a"), budgets: closed, when: whenNever, remedy: "add replicas"},
 		"is overcome by deletion":  {pod: newPod("n", "a"), budgets: closed, flags: []string{"--disable-eviction"}, when: whenNow},
 		"local data":               {pod: newPod("n", "a", withScratch), when: whenNever, remedy: "--delete-emptydir-data"},
 		"local data that may go":   {pod: newPod("n", "a", withScratch), flags: []string{"--delete-emptydir-data"}, when: whenNow},

@@ -109,7 +109,7 @@ func TestADescriptionSaysWhatAPersonCanDo(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, m.Print(&out, s.r.Now))
 	for _, want := range []string{"Node:", "node-b (Ready, cordoned)", "Waits for:", "Deleting DrainingNode", "Drain not completed yet",
-		"Do: make room for the Pods", "default/web-0", "set minAvailable below 100%", "Conditions:"} {
+		"Do: make room for the Pods", "default/web-0", "raise maxUnavailable, lower minAvailable or add replicas", "Conditions:"} {
 		require.Contains(t, out.String(), want)
 	}
 	m, err = s.r.Machine(t.Context(), types.NamespacedName{Namespace: "default", Name: "workers-1-a"})
