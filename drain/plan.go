@@ -91,7 +91,7 @@ func (p Plan) Counts() Counts {
 		of[group(&p.Decisions[i])]++
 	}
 	return Counts{
-		Total: len(p.Decisions), Evictable: of[groupEvicting], Terminating: of[groupTerminating],
+		Total: len(p.Decisions), Evictable: of[groupRequested] + of[groupEvicted] + of[groupDeleted], Terminating: of[groupTerminating],
 		Waiting: of[groupCompleting] + of[groupLater] + of[groupCompletingLater],
 		Blocked: of[groupBlocked], Ignored: of[groupIgnored],
 	}
@@ -101,7 +101,9 @@ type podGroup uint8
 
 const (
 	groupIgnored podGroup = iota
-	groupEvicting
+	groupRequested
+	groupEvicted // by the plan
+	groupDeleted // by the plan
 	groupTerminating
 	groupBlocked
 	groupCompleting
@@ -113,8 +115,10 @@ func group(d *Decision) podGroup {
 	switch d.Action {
 	case Ignore:
 		return groupIgnored
-	case Evict, Delete:
-		return groupEvicting
+	case Evict:
+		return groupEvicted
+	case Delete:
+		return groupDeleted
 	case Wait:
 		return groupOfWait(d.Reason)
 	default:
@@ -127,7 +131,7 @@ func groupOfWait(r Reason) podGroup {
 	case ReasonTerminating, ReasonEvictionAccepted:
 		return groupTerminating
 	case ReasonEvictionRequested:
-		return groupEvicting
+		return groupRequested
 	case ReasonLowerOrder:
 		return groupLater
 	case ReasonWaitCompletedLater:

@@ -23,20 +23,14 @@ func (p Plan) Summary(maxPods int) string {
 	if maxPods <= 0 {
 		maxPods = defaultNames
 	}
-	var evict, remove []PodRef // what the plan requests
 	groups := map[podGroup][]PodRef{}
 	troubles := map[string][]PodRef{}
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
-		switch g, ref := group(d), RefOf(d.Pod); {
-		case g == groupBlocked:
+		if g, ref := group(d), RefOf(d.Pod); g == groupBlocked {
 			text := troubleText(d)
 			troubles[text] = append(troubles[text], ref)
-		case d.Action == Evict:
-			evict = append(evict, ref)
-		case d.Action == Delete:
-			remove = append(remove, ref)
-		default:
+		} else {
 			groups[g] = append(groups[g], ref)
 		}
 	}
@@ -47,9 +41,9 @@ func (p Plan) Summary(maxPods int) string {
 		}
 	}
 	bullet(groups[groupTerminating], "deletionTimestamp set, but still not removed from the Node")
-	bullet(groups[groupEvicting], "eviction requested")
-	bullet(evict, "to be evicted")
-	bullet(remove, "to be deleted")
+	bullet(groups[groupRequested], "eviction requested")
+	bullet(groups[groupEvicted], "to be evicted")
+	bullet(groups[groupDeleted], "to be deleted")
 	lines = append(lines, troubleLines(troubles, maxPods)...)
 	bullet(groups[groupCompleting], "waiting for completion")
 	if later := groups[groupLater]; len(later) > 0 {
@@ -65,20 +59,17 @@ func (p Plan) Summary(maxPods int) string {
 
 func troubleLines(troubles map[string][]PodRef, maxPods int) []string {
 	var lines []string
-	rest := 0
+	var rest []PodRef
 	for i, text := range slices.Sorted(maps.Keys(troubles)) {
 		refs := troubles[text]
 		if i >= maxTroubles {
-			rest += len(refs)
+			rest = append(rest, refs...)
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs, maxPods), text))
 	}
-	switch {
-	case rest == 1:
-		lines = append(lines, "* 1 Pod with other issues")
-	case rest > 1:
-		lines = append(lines, fmt.Sprintf("* %d Pods with other issues", rest))
+	if len(rest) > 0 {
+		lines = append(lines, fmt.Sprintf("* %d %s with other issues", len(rest), kind(rest)))
 	}
 	return lines
 }
