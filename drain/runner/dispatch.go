@@ -21,13 +21,10 @@ func (r *Runner) dispatch(ctx context.Context, sourceEnded <-chan error) error {
 	defer running.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
-		var wait time.Duration
-		for {
-			a, again := r.pick()
-			if wait = again; a == nil {
-				break
-			}
+		a, wait := r.pick()
+		if a != nil {
 			running.Go(func() { r.send(ctx, a) })
+			continue
 		}
 		var again <-chan time.Time
 		if wait > 0 {
@@ -164,19 +161,14 @@ func (r *Runner) addSink(wake sink) (remove func()) {
 func (r *Runner) wakeNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wakeLocked(r.nodes[node])
 	for _, ns := range r.ring {
-		if node == "" {
+		if node == "" || node == ns.name {
 			r.wakeLocked(ns)
 		}
 	}
 }
 
-// wakeLocked calls the sinks for a Node; nil is a Node that was released.
 func (r *Runner) wakeLocked(ns *nodeState) {
-	if ns == nil {
-		return
-	}
 	for s := range r.sinks {
 		(*s)(ns.name, ns.owner)
 	}
