@@ -73,12 +73,11 @@ func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change 
 	lists := newLists(live)
 	cfg := Config{Nodes: live, Pods: lists, Evictor: evictor}
 	change(&cfg, live)
-	if err := cfg.complete(); err != nil {
-		return nil, err
+	r, err := New(cfg)
+	if err == nil {
+		r.follow(lists)
 	}
-	r := newRunner(cfg)
-	r.follow(lists)
-	return r, nil
+	return r, err
 }
 
 // follow lets the Runner read lists, and wakes owners when a budget changes.

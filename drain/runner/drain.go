@@ -86,11 +86,6 @@ func standalone(restConfig *rest.Config, change func(*Config, client.Client)) (*
 
 // drainBy drains Nodes by a Runner that it starts. live reads Nodes from the API server.
 func drainBy(ctx context.Context, r *Runner, live client.Reader, opts DrainOptions, names []string) ([]NodeResult, error) {
-	if opts.Policy != nil { // before any Node is cordoned
-		if err := opts.Policy.Validate(); err != nil {
-			return nil, fmt.Errorf("drain nodes: %w", err)
-		}
-	}
 	for i, name := range names {
 		if name == "" || slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("drain nodes: the name %q is empty or given twice", name)

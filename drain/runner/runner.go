@@ -53,10 +53,6 @@ func New(cfg Config) (*Runner, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new drain runner: %w", err)
 	}
-	return newRunner(cfg), nil
-}
-
-func newRunner(cfg Config) *Runner {
 	return &Runner{
 		cfg:     cfg,
 		kick:    make(chan struct{}, 1),
@@ -65,7 +61,7 @@ func newRunner(cfg Config) *Runner {
 		budgets: budgets{},
 		sinks:   map[*sink]struct{}{},
 		queue:   queue{workers: maxInFlight, perNode: maxInFlightPerNode},
-	}
+	}, nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: only the leader evicts.
