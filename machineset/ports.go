@@ -46,7 +46,6 @@ func keeps(k contract.Kinds) error {
 // RestoredAnnotation is children.RestoredAnnotation.
 const RestoredAnnotation = children.RestoredAnnotation
 
-
 // passLimit is how long one pass continues to create Machines; the next one resumes. It bounds for how long a process that has lost its
 // Lease may still create.
 const passLimit = time.Minute

@@ -3,6 +3,7 @@ package deployment_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -257,6 +258,23 @@ func TestWithOnDeleteAMachineIsReplacedWhenAUserDeletesIt(t *testing.T) {
 		}
 	}
 	w.rolled(d, "green", 2)
+}
+
+// What a user deletes of an outdated set is not made again before the controller of sets has looked at the new one.
+func TestAnOutdatedSetCreatesNothingBesideASetThatIsNew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run() // without a controller of sets
+	d := w.deployment(2, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
+	w.eventually("a set", func() string { return map[bool]string{true: "none"}[len(w.setsNow()) != 1] })
+	w.change(d, template("green"))
+	w.eventually("the outdated set to create no Machines", func() string {
+		sets := w.setsNow()
+		kept := slices.ContainsFunc(sets, func(set unstructured.Unstructured) bool {
+			return set.GetAnnotations()["cluster.x-k8s.io/disable-machine-create"] == "true"
+		})
+		return map[bool]string{true: fmt.Sprint(len(sets), " sets, none of them is kept from it")}[len(sets) != 2 || !kept]
+	})
 }
 
 func TestTheSameRightsAreNeededAsTheRequestsThatAreMade(t *testing.T) {

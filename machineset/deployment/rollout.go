@@ -126,8 +126,16 @@ func (m *set) isBlocked() bool {
 	}, c.Reason)
 }
 
+// stands reports whether the rollout does not go on, for longer than until the controller of the current set has looked at that: what
+// outdated sets may do does not change for a moment.
+func (s *Scope) stands() bool {
+	current := s.setBy(s.plan.Current.UID)
+	moment := current.UID != "" && len(s.facts.Holds) == 1 && current.isNew() && !current.isBlocked()
+	return s.plan.Stands && !moment
+}
+
 // goesOn reports whether the rollout removes outdated Machines, or lets others remove them.
-func (s *Scope) goesOn() bool { return !s.facts.Paused && !s.plan.Stands }
+func (s *Scope) goesOn() bool { return !s.facts.Paused && !s.stands() }
 
 // limits are what a set may replace of what a health check has marked. While another set has Machines, or may get some, it replaces no
 // available one: the rollout counts on all of them. Neither does one that has fewer than the deployment wants, as when it is frozen. Of

@@ -103,7 +103,7 @@ func lasts(err error) bool {
 // keepsFromCreating reports whether a set may not create Machines: an outdated one would make again what users delete. A rollout that
 // stands lets it have again what it has lost, unless that has moved.
 func (s *Scope) keepsFromCreating(one *set) bool {
-	stands := s.State.RolloutPaused || s.plan.Stands && !s.facts.Paused
+	stands := s.State.RolloutPaused || s.stands() && !s.facts.Paused
 	return one.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate && !stands || s.inPlace() && one.lacks()
 }
 
