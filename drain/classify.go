@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,10 +65,8 @@ type row struct {
 	hinted         bool
 }
 
-const (
-	// longestHint limits the hints of webhooks and proxies; those of the API server are at most 32 s.
-	longestHint = time.Minute
-)
+// longestHint limits the hints of webhooks and proxies; those of the API server are at most 32 s.
+const longestHint = time.Minute
 
 // multipleBudgetsText identifies the only answer that is recognized by its text: status 500 without a reason (k/k #75957).
 const multipleBudgetsText = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -84,30 +83,30 @@ func Classify(err error, stillThere bool) Outcome {
 		return Outcome{ReasonUnknownOutcome, schedule(ReasonUnknownOutcome).first, contract.SteadyText(err.Error())}
 	}
 	st := api.Status()
-	reason := reasonOf(&st, stillThere)
-	o := Outcome{reason, schedule(reason).first, message(&st, reason)}
+	reason := reasonOf(err, &st, stillThere)
+	o := Outcome{reason, schedule(reason).first, message(err, &st, reason)}
 	if schedule(reason).hinted && st.Details != nil && st.Details.RetryAfterSeconds > 0 {
 		o.RetryAfter = min(longestHint, time.Duration(st.Details.RetryAfterSeconds)*time.Second)
 	}
 	return o
 }
 
-func reasonOf(st *metav1.Status, stillThere bool) Reason {
+func reasonOf(err error, st *metav1.Status, stillThere bool) Reason {
 	if deniedByAdmission(st.Message) {
 		return ReasonAdmissionDenied
 	}
 	switch st.Code {
 	case http.StatusNotFound:
-		return reasonOfNotFound(st)
+		return reasonOfNotFound(err, st)
 	case http.StatusConflict:
 		if !stillThere && !ofBudget(st) {
 			return ReasonGone
 		}
 		return ReasonConflict // of the Pod, or of evictions that are counted in the status of one budget
 	case http.StatusForbidden:
-		return reasonOfForbidden(st)
+		return reasonOfForbidden(err, st)
 	case http.StatusTooManyRequests:
-		return reasonOfTooMany(st)
+		return reasonOfTooMany(err, st)
 	case http.StatusInternalServerError:
 		if st.Reason == "" && st.Message == multipleBudgetsText {
 			return ReasonMultipleBudgets
@@ -130,9 +129,9 @@ func deniedByAdmission(message string) bool {
 		strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, "' denied request: ")
 }
 
-func reasonOfNotFound(st *metav1.Status) Reason {
+func reasonOfNotFound(err error, st *metav1.Status) Reason {
 	if st.Details == nil || st.Details.Name == "" || st.Details.Kind != "pods" && st.Details.Kind != "namespaces" ||
-		cause(st, metav1.CauseTypeUnexpectedServerResponse) != nil {
+		apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return ReasonEndpointMissing
 	}
 	return ReasonGone
@@ -143,9 +142,9 @@ func ofBudget(st *metav1.Status) bool {
 	return st.Details != nil && st.Details.Group == policyv1.GroupName && strings.HasPrefix(st.Details.Kind, "poddisruptionbudget")
 }
 
-func reasonOfForbidden(st *metav1.Status) Reason {
+func reasonOfForbidden(err error, st *metav1.Status) Reason {
 	switch {
-	case cause(st, "NamespaceTerminating") != nil:
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return ReasonNamespaceTerminating
 	case ofBudget(st): // too many of its evictions are not confirmed yet
 		return ReasonBudgetExhausted
@@ -154,9 +153,9 @@ func reasonOfForbidden(st *metav1.Status) Reason {
 	}
 }
 
-func reasonOfTooMany(st *metav1.Status) Reason {
+func reasonOfTooMany(err error, st *metav1.Status) Reason {
 	switch {
-	case cause(st, policyv1.DisruptionBudgetCause) == nil:
+	case !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 		return ReasonThrottled
 	case st.Details.RetryAfterSeconds > 0:
 		return ReasonBudgetStale
@@ -165,20 +164,8 @@ func reasonOfTooMany(st *metav1.Status) Reason {
 	}
 }
 
-func cause(st *metav1.Status, kind metav1.CauseType) *metav1.StatusCause {
-	if st.Details == nil {
-		return nil
-	}
-	for i := range st.Details.Causes {
-		if st.Details.Causes[i].Type == kind {
-			return &st.Details.Causes[i]
-		}
-	}
-	return nil
-}
-
-func message(st *metav1.Status, r Reason) string {
-	if of := cause(st, policyv1.DisruptionBudgetCause); of != nil && (r == ReasonBudgetExhausted || r == ReasonBudgetStale) {
+func message(err error, st *metav1.Status, r Reason) string {
+	if of, found := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); found && (r == ReasonBudgetExhausted || r == ReasonBudgetStale) {
 		return strings.TrimSpace(violation + " " + of.Message)
 	}
 	if r == ReasonNamespaceTerminating {

@@ -67,18 +67,11 @@ type selector struct {
 // UnmarshalJSON implements json.Unmarshaler. Only a field of another type is an error.
 func (s *selector) UnmarshalJSON(data []byte) error {
 	var from metav1.LabelSelector
-	if err := json.Unmarshal(data, &from); err != nil {
-		return err
-	}
-	*s = newSelector(&from)
-	return nil
-}
-
-func newSelector(from *metav1.LabelSelector) (s selector) {
+	err := json.Unmarshal(data, &from)
 	if len(from.MatchLabels)+len(from.MatchExpressions) > 0 {
-		s.valid, s.invalid = metav1.LabelSelectorAsSelector(from)
+		s.valid, s.invalid = metav1.LabelSelectorAsSelector(&from)
 	}
-	return s
+	return err
 }
 
 // answer is whether a selector selects an object. Unclear means that the selector is invalid or the labels were not read.

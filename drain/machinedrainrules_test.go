@@ -11,8 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 )
+
+// newSelector reads a selector as a rule has it.
+func newSelector(from *metav1.LabelSelector) (s selector) {
+	data, _ := json.Marshal(from)
+	_ = s.UnmarshalJSON(data)
+	return s
+}
 
 func labelsAre(key, value string) selector {
 	return newSelector(&metav1.LabelSelector{MatchLabels: map[string]string{key: value}})

@@ -63,20 +63,14 @@ type Situation struct {
 
 // Validate returns all problems of a policy.
 func (p Policy) Validate() error {
-	var errs []error
+	var grace, times error
 	if p.GracePeriod != nil && *p.GracePeriod < 1 {
-		errs = append(errs, fmt.Errorf("GracePeriod must be at least 1, is %d", *p.GracePeriod))
+		grace = fmt.Errorf("drain policy: GracePeriod must be at least 1, is %d", *p.GracePeriod)
 	}
-	if p.DeleteAfter < 0 {
-		errs = append(errs, errors.New("DeleteAfter must not be negative"))
+	if p.DeleteAfter < 0 || p.SkipUnreachableAfter < 0 {
+		times = errors.New("drain policy: DeleteAfter and SkipUnreachableAfter must not be negative")
 	}
-	if p.SkipUnreachableAfter < 0 {
-		errs = append(errs, errors.New("SkipUnreachableAfter must not be negative"))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("drain policy: %w", err)
-	}
-	return nil
+	return errors.Join(grace, times)
 }
 
 // Rule returns the policy as the last [Rule]: it changes the verdict of earlier rules according to the situation. The rule of the zero

@@ -204,7 +204,7 @@ func TestPolicy_InAPlan(t *testing.T) {
 func TestPolicyValidate_NamesEverythingThatIsWrong(t *testing.T) {
 	err := Policy{GracePeriod: new(int64(0)), DeleteAfter: -1, SkipUnreachableAfter: -1}.Validate()
 	for _, want := range []string{
-		"GracePeriod must be at least 1, is 0", "DeleteAfter must not be negative", "SkipUnreachableAfter must not be negative",
+		"GracePeriod must be at least 1, is 0", "DeleteAfter and SkipUnreachableAfter must not be negative",
 	} {
 		require.ErrorContains(t, err, want)
 	}

@@ -66,12 +66,8 @@ func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change 
 	if err != nil {
 		return nil, err
 	}
-	evictor, err := NewRESTEvictor(clientset)
-	if err != nil {
-		return nil, err
-	}
 	lists := newLists(live)
-	cfg := Config{Nodes: live, Pods: lists, Evictor: evictor}
+	cfg := Config{Nodes: live, Pods: lists, Evictor: NewRESTEvictor(clientset)}
 	change(&cfg, live)
 	r, err := New(cfg)
 	if err == nil {

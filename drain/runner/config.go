@@ -3,7 +3,6 @@ package runner
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Config configures a [Runner]. Zero durations mean the default in the comment of the field.
+// Config configures a [Runner]. Durations of zero or less mean the default in the comment of the field.
 type Config struct {
 	// Nodes patches Nodes. Required.
 	Nodes client.Writer
@@ -59,25 +58,16 @@ var errStopped = errors.New("the drain runner has stopped")
 var errInvalidRequest = errors.New("invalid request")
 
 func (c *Config) complete() error {
-	var errs []error
-	require := func(missing bool, field string) {
-		if missing {
-			errs = append(errs, fmt.Errorf("%s is required", field))
-		}
+	if c.Nodes == nil || c.Pods == nil || c.Evictor == nil {
+		return errors.New("Nodes, Pods and Evictor are required")
 	}
-	require(c.Nodes == nil, "Nodes")
-	require(c.Pods == nil, "Pods")
-	require(c.Evictor == nil, "Evictor")
-	if c.CallTimeout < 0 || c.Debounce < 0 {
-		errs = append(errs, fmt.Errorf("CallTimeout %s and Debounce %s must not be negative", c.CallTimeout, c.Debounce))
-	}
-	c.CallTimeout = cmp.Or(c.CallTimeout, 10*time.Second)
-	c.Debounce = cmp.Or(c.Debounce, 100*time.Millisecond)
+	c.CallTimeout = cmp.Or(max(c.CallTimeout, 0), 10*time.Second)
+	c.Debounce = cmp.Or(max(c.Debounce, 0), 100*time.Millisecond)
 	c.Settle = max(0, cmp.Or(c.Settle, 2*time.Second))
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // PolicyRules are the rights that a [Runner] of [NewForCluster] or [AddToManager], and [Drain], need in the cluster whose Nodes are

@@ -226,7 +226,7 @@ func TestDrain_RefusesWhatItCannotDo(t *testing.T) {
 	opts := b.options()
 	for what, call := range map[string]func() error{
 		"given twice": func() error { _, err := b.drain(t.Context(), opts, "n0", "n0"); return err },
-		"Evictor is required": func() error {
+		"Evictor are required": func() error {
 			bad := opts
 			bad.Configure = func(cfg *runner.Config) { cfg.Evictor = nil }
 			_, err := b.drain(t.Context(), bad, "n0")
@@ -263,9 +263,7 @@ func TestDeleters_SpareAPodOfAnotherUIDAndShortenGrace(t *testing.T) {
 	b.client = b.store.Client()
 	clientset, err := kubernetes.NewForConfig(b.store.RESTConfig())
 	require.NoError(t, err)
-	evictor, err := runner.NewRESTEvictor(clientset)
-	require.NoError(t, err)
-	for i, deleter := range []runner.Evictor{evictor} {
+	for i, deleter := range []runner.Evictor{runner.NewRESTEvictor(clientset)} {
 		pod := bound("n0", fmt.Sprintf("db-%d", i))
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(600))
 		require.NoError(t, b.client.Create(t.Context(), pod))

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,11 +29,8 @@ type restEvictor struct{ core, policy rest.Interface }
 
 // NewRESTEvictor returns an Evictor over a clientset, not a fake one. It turns the retries of the client off: they would occupy a place for
 // up to ten answers that carry Retry-After.
-func NewRESTEvictor(c kubernetes.Interface) (Evictor, error) {
-	if c == nil {
-		return nil, errors.New("new REST evictor: the clientset is nil")
-	}
-	return restEvictor{c.CoreV1().RESTClient(), c.PolicyV1().RESTClient()}, nil
+func NewRESTEvictor(c kubernetes.Interface) Evictor {
+	return restEvictor{c.CoreV1().RESTClient(), c.PolicyV1().RESTClient()}
 }
 
 // Evict implements [Evictor]. It calls Get and not Error: the API server refuses a Pod with two budgets by HTTP 201 with a Status of

@@ -57,8 +57,7 @@ func TestRESTEvictor_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	config.ContentType = runtime.ContentTypeJSON
 	clientset, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	evictor, err := runner.NewRESTEvictor(clientset)
-	require.NoError(t, err)
+	evictor := runner.NewRESTEvictor(clientset)
 
 	grace := int64(7)
 	err = evictor.Evict(t.Context(), somePod, &grace)
@@ -80,11 +79,6 @@ func TestRESTEvictor_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	}
 }
 
-func TestEvictors_NeedAClient(t *testing.T) {
-	_, err := runner.NewRESTEvictor(nil)
-	require.Error(t, err)
-}
-
 func TestRESTDeleter_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -95,9 +89,7 @@ func TestRESTDeleter_AsksOnceAndHandsTheAnswerOver(t *testing.T) {
 	defer server.Close()
 	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	deleter, err := runner.NewRESTEvictor(clientset)
-	require.NoError(t, err)
-	err = deleter.Delete(t.Context(), somePod, nil)
+	err = runner.NewRESTEvictor(clientset).Delete(t.Context(), somePod, nil)
 	require.Equal(t, drain.ReasonThrottled, drain.Classify(err, true).Reason)
 	require.Equal(t, int32(1), requests.Load())
 }

@@ -47,8 +47,7 @@ func (b *bench) config(t *testing.T, callTimeout time.Duration) runner.Config {
 	t.Helper()
 	clientset, err := kubernetes.NewForConfig(b.store.RESTConfig())
 	require.NoError(t, err)
-	evictor, err := runner.NewRESTEvictor(clientset)
-	require.NoError(t, err)
+	evictor := runner.NewRESTEvictor(clientset)
 	pods := runner.NewPodSource(b.client)
 	return runner.Config{
 		Nodes: b.client, Pods: pods, Evictor: evictor, CallTimeout: callTimeout, Debounce: 5 * time.Millisecond, Settle: 20 * time.Millisecond,

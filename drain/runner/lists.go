@@ -45,7 +45,6 @@ type lists struct {
 	open    map[string]*list  // by what they have
 	changed func(node string) // of Run
 	start   func(*list)       // starts the watch of a list; nil before Run and after its end
-	ran     bool
 }
 
 // The indexes of lists.
@@ -168,15 +167,11 @@ func (s *lists) Release(node string) {
 	}
 }
 
-// Run implements [PodSource]. Lists run once.
+// Run implements [PodSource]. A Runner calls it once.
 func (s *lists) Run(ctx context.Context, changed func(node string)) error {
 	s.mu.Lock()
-	if s.ran {
-		s.mu.Unlock()
-		return errors.New("run pod source: it was started before")
-	}
 	var running sync.WaitGroup
-	s.ran, s.changed = true, changed
+	s.changed = changed
 	s.start = func(l *list) {
 		watching, cancel := context.WithCancel(ctx)
 		l.cancel = cancel

@@ -70,10 +70,8 @@ func (s *sim) start() {
 	p.pods = &simPods{p: p, nodes: map[string]*simNodePods{}}
 	clients, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://simulated", QPS: -1}, &http.Client{Transport: p})
 	require.NoError(s.t, err)
-	evictor, err := runner.NewRESTEvictor(clients)
-	require.NoError(s.t, err)
 	cfg := runner.Config{
-		Nodes: p, Pods: p.pods, Evictor: s.setup.breakEvictor(evictor), Clock: p.clock,
+		Nodes: p, Pods: p.pods, Evictor: s.setup.breakEvictor(runner.NewRESTEvictor(clients)), Clock: p.clock,
 	}
 	if s.setup.budgets {
 		p.budgets = &simBudgets{p: p}

@@ -318,8 +318,7 @@ func TestStore_EvictorsSpareAPodOfAnotherUID(t *testing.T) {
 	key := client.ObjectKeyFromObject(pod)
 	clientset, err := kubernetes.NewForConfig(c.store.RESTConfig())
 	require.NoError(t, err)
-	overREST, err := runner.NewRESTEvictor(clientset)
-	require.NoError(t, err)
+	overREST := runner.NewRESTEvictor(clientset)
 
 	for i, evictor := range []runner.Evictor{overREST} {
 		t.Run(fmt.Sprintf("%T %d", evictor, i), func(t *testing.T) {
@@ -348,8 +347,7 @@ func TestStore_TwoBudgetsOverOnePodAreARefusalAndNoSuccess(t *testing.T) {
 	require.NoError(t, c.client.Create(t.Context(), second))
 	clients, err := kubernetes.NewForConfig(c.store.RESTConfig())
 	require.NoError(t, err)
-	evictor, err := runner.NewRESTEvictor(clients)
-	require.NoError(t, err)
+	evictor := runner.NewRESTEvictor(clients)
 	pod := c.webPods()[0]
 	err = evictor.Evict(t.Context(), drain.RefOf(&pod), nil)
 	if reason := drain.Classify(err, true).Reason; reason != drain.ReasonMultipleBudgets {

@@ -75,8 +75,7 @@ func (w *World) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var wrong error
-	a.evictor, wrong = runner.NewRESTEvictor(clients)
+	a.evictor = runner.NewRESTEvictor(clients)
 	labels := map[string]string{"app": appName}
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -84,7 +83,7 @@ func (w *World) deploy(ctx context.Context) error {
 	}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: appName}
-	errs := []error{wrong, w.store.Client().Create(ctx, &appsv1.ReplicaSet{
+	errs := []error{w.store.Client().Create(ctx, &appsv1.ReplicaSet{
 		ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(a.replicas)), Selector: selector, Template: template},
 	})}
 	if a.budget != (budget{}) {
