@@ -165,7 +165,8 @@ func reasonOfTooMany(err error, st *metav1.Status) Reason {
 }
 
 func message(err error, st *metav1.Status, r Reason) string {
-	if of, found := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); found && (r == ReasonBudgetExhausted || r == ReasonBudgetStale) {
+	of, found := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
+	if found && (r == ReasonBudgetExhausted || r == ReasonBudgetStale) {
 		return strings.TrimSpace(violation + " " + of.Message)
 	}
 	if r == ReasonNamespaceTerminating {

@@ -59,7 +59,7 @@ var errInvalidRequest = errors.New("invalid request")
 
 func (c *Config) complete() error {
 	if c.Nodes == nil || c.Pods == nil || c.Evictor == nil {
-		return errors.New("Nodes, Pods and Evictor are required")
+		return errors.New("the fields Nodes, Pods and Evictor are required")
 	}
 	c.CallTimeout = cmp.Or(max(c.CallTimeout, 0), 10*time.Second)
 	c.Debounce = cmp.Or(max(c.Debounce, 0), 100*time.Millisecond)
