@@ -227,10 +227,24 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 		return engine.Result{}, err
 	}
 	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
-	if len(s.children.Holds) > 0 || changes == 0 && !s.plan.Create.Found() {
+	if len(s.children.Holds) > 0 {
 		return engine.Result{}, nil
 	}
+	if !s.plan.Create.Found() {
+		if err := s.abandonSet(ctx); err != nil || changes == 0 {
+			return engine.Result{}, err
+		}
+	}
 	return s.carryOut(ctx)
+}
+
+// abandonSet forgets the name of a set whose creation has failed, and that nobody wants any more.
+func (s *Scope) abandonSet(ctx context.Context) error {
+	settled := s.children.Settle()
+	if len(settled.Pending) == 0 {
+		return nil
+	}
+	return s.children.WriteLedger(ctx, s.children.Abandon(settled, len(settled.Pending)))
 }
 
 // carryOut makes the changes of the plan, once the API server has confirmed what they depend on.
