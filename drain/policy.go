@@ -33,16 +33,15 @@ type Policy struct {
 	DeleteAfter time.Duration
 	// SkipUnreachableAfter is how long the Ready condition of a Node must have been Unknown until the drain reckons with a kubelet that
 	// ends no Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that still
-	// terminate a minute after the end of their grace period. Budgets are respected until the provider confirms that the instance is off:
-	// then Pods are deleted, and all of this applies at once.
+	// terminate a minute later. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all
+	// of this applies at once.
 	SkipUnreachableAfter time.Duration
 }
 
 const (
 	// unreachableGrace is the grace period, in seconds, of Pods whose Node does not answer.
 	unreachableGrace = 1
-	// skipTerminatingAfter is how long after the end of its grace period the drain waits for a terminating Pod of a Node that does not
-	// answer.
+	// skipTerminatingAfter is how long after its time the drain waits for a terminating Pod of a Node that does not answer.
 	skipTerminatingAfter = time.Minute
 )
 
@@ -81,7 +80,7 @@ func (p Policy) Rule(s Situation) Rule {
 	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
 		leaves, waits := v.Action.leaves(), v.Action == Wait
 		switch {
-		case dead && pod.DeletionTimestamp != nil && (leaves || waits) && s.Now.Sub(pod.DeletionTimestamp.Time) > skipTerminatingAfter:
+		case dead && pod.DeletionTimestamp != nil && (leaves || waits) && s.Now.Sub(p.goneBy(pod, s)) > skipTerminatingAfter:
 			return v.decide(Ignore, ReasonStuckTerminating, "the Node does not answer and the Pod should be gone by now"), nil
 		case pod.DeletionTimestamp != nil || !leaves:
 			return v, nil
@@ -134,6 +133,26 @@ func graceOf(pod *corev1.Pod) int64 {
 	return ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 }
 
+// goneBy is when a terminating Pod of a Node that does not answer should be gone: at the end of its grace period or, if that is sooner, at
+// the end of unreachableGrace counted from the latest of the deletion request, the start of the drain and the end of SkipUnreachableAfter.
+func (p Policy) goneBy(pod *corev1.Pod, s Situation) time.Time {
+	end := pod.DeletionTimestamp.Time
+	if s.StartedAt.IsZero() || pod.DeletionGracePeriodSeconds == nil {
+		return end
+	}
+	from := end.Add(-seconds(*pod.DeletionGracePeriodSeconds))
+	if s.StartedAt.After(from) {
+		from = s.StartedAt
+	}
+	if since, silent := UnreachableSince(s.Node); silent && !s.PoweredOff && since.Add(p.SkipUnreachableAfter).After(from) {
+		from = since.Add(p.SkipUnreachableAfter)
+	}
+	if short := from.Add(unreachableGrace * time.Second); short.Before(end) {
+		return short
+	}
+	return end
+}
+
 // DeleteBy returns a [Rule] for a deadline, as the last one (Karpenter's terminationGracePeriod): Pods leave by eviction while more than
 // their grace period is left before the deadline. Then they are deleted, which ignores budgets, with what is left, at least a second. now
 // is called for each Pod.
@@ -148,4 +167,9 @@ func DeleteBy(deadline time.Time, now func() time.Time) Rule {
 		v.GracePeriodSeconds = new(max(1, min(grace, left)))
 		return v, nil
 	}
+}
+
+func seconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Second) // a longer grace period would overflow
+	return time.Duration(min(n, most)) * time.Second
 }
