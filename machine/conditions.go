@@ -147,8 +147,8 @@ func (s *Scope) assertReady() {
 	}
 	before, _ := engine.Find(s.Stored, contract.ConditionReady)
 	facts.Before = before.Status
-	if s.memory.notKept != "" {
-		facts.Failures = append(facts.Failures, "* "+s.memory.notKept)
+	if lost := s.NotKept(); lost != "" {
+		facts.Failures = append(facts.Failures, "* "+lost)
 	}
 	s.Assert(decideReady(facts))
 }

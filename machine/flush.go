@@ -7,17 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 // EventWriteNotKept is the reason of an event that reports that the API server has accepted a write and does not store the written value,
 // because its CRD has no field for it, or a mutating webhook removes it. The condition Ready reports it too.
-const EventWriteNotKept = "WriteNotKept"
-
-const actionWrite = "Write"
+const EventWriteNotKept = engine.EventWriteNotKept
 
 // missingIn names the values of this pass that a Machine as stored lacks and without which an instance, a Node or a Pod would be lost, or
 // every later pass would begin at the same point and never get further; empty when it lacks none. status: the status was to be stored.
@@ -46,29 +42,6 @@ func (s *Scope) missingIn(have *contract.MachineState, status, whole bool) strin
 
 func hasBegunDrain(state *contract.MachineState) bool {
 	return !state.Deletion(state.Deleting).Stages[contract.StageDrain].Start.IsZero()
-}
-
-// checkKept reports what the API server did not store of this pass, or of an earlier one where this pass has not written that again.
-// Limits of writes delay its repetitions.
-func (s *Scope) checkKept() error {
-	text := s.memory.notKept
-	if s.WroteStatus() || s.recordsFirst || s.Update.Node.Keeps() {
-		text = ""
-	}
-	var have contract.MachineState
-	if text == "" && s.Answer() != nil && s.env.kind.Adapter.Read(s.Answer(), &have) == nil { // else the next pass reports it
-		if what := s.missingIn(&have, s.WroteStatus(), s.recordsFirst); what != "" {
-			text = fmt.Sprintf("the API server accepts and does not keep %s: the CRD of %s has no field for it, or a mutating webhook removes it",
-				what, s.env.kind.GVK.Kind)
-		}
-	}
-	if text != "" && text != s.memory.notKept {
-		s.Record(engine.Event{Kind: corev1.EventTypeWarning, Reason: EventWriteNotKept, Action: actionWrite, Note: text})
-	}
-	if s.memory.notKept = text; text == "" {
-		return nil
-	}
-	return fmt.Errorf("write %s %s: %s", s.env.kind.GVK.Kind, s.State.Key, text)
 }
 
 // recordFirst ends a pass with values that must be stored before a later pass acts on the Node.
@@ -136,7 +109,9 @@ func flush(ctx context.Context, s *Scope, failed error) error {
 	}
 	err := s.Flush(ctx, engine.Writing{Observes: failed == nil && !s.Paused(), Problems: problems(s.Deleting())})
 	if err == nil && failed == nil {
-		err = s.checkKept()
+		err = s.CheckKept(s.WroteStatus() || s.recordsFirst || s.Update.Node.Keeps(), func(have *contract.MachineState) string {
+			return s.missingIn(have, s.WroteStatus(), s.recordsFirst)
+		})
 	}
 	if err == nil {
 		s.Record(s.memory.tells(s.told, s.Deleting())...)

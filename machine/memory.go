@@ -19,8 +19,6 @@ type recollection struct {
 	watched watchedNode
 	// unreadSince is since when Nodes or referenced objects are unread, zero while they are read.
 	unreadSince time.Time
-	// notKept is what the API server did not store of the last pass, empty when it stored all.
-	notKept string
 
 	ofDeletion
 }

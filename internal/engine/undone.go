@@ -17,11 +17,13 @@ const undoneGrace = 10 * time.Second
 // undoneByOthers is how long the condition of another process stays: that may be in the fight still.
 const undoneByOthers = 2 * time.Minute
 
-// writes are when the status of an object was written last, and what other writers undo of the writes of its passes, until when.
+// writes are when the status of an object was written last, what other writers undo of the writes of its passes, until when, and what the
+// API server did not store of the last one.
 type writes struct {
-	status time.Time
-	undone string
-	until  time.Time
+	status  time.Time
+	undone  string
+	until   time.Time
+	notKept string
 }
 
 // Undone returns the error of a write that other writers have undone too often, nil without one.

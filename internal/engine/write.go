@@ -85,9 +85,6 @@ func (s *Scope[S, U]) Written() bool { return s.answer != nil }
 // WroteStatus reports whether this pass has written the status.
 func (s *Scope[S, U]) WroteStatus() bool { return s.wroteStatus }
 
-// Answer returns what the API server returned for the last write of this pass, nil before. It must not be changed.
-func (s *Scope[S, U]) Answer() contract.Object { return s.answer }
-
 // hasChanges reports whether the pass may have decided something that is not stored: most have not.
 func (s *Scope[S, U]) hasChanges(observes bool) bool {
 	return (observes && s.Common().ObservedGeneration != s.generation) || !reflect.ValueOf(&s.Update).Elem().IsZero() ||
