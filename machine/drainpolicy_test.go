@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,7 @@ type asked struct {
 	mu      sync.Mutex
 	answer  runner.Result
 	drains  []runner.Request
-	volumes []runner.VolumeRequest
+	volumes []runner.Request
 }
 
 func (a *asked) Step(_ context.Context, r runner.Request) (runner.Result, error) {
@@ -32,7 +33,7 @@ func (a *asked) Step(_ context.Context, r runner.Request) (runner.Result, error)
 	return a.answer, nil
 }
 
-func (a *asked) StepVolumes(_ context.Context, r runner.VolumeRequest) (runner.VolumesResult, error) {
+func (a *asked) StepVolumes(_ context.Context, r runner.Request, _ time.Duration) (runner.VolumesResult, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.volumes = append(a.volumes, r)

@@ -52,10 +52,9 @@ func checkVolumes(ctx context.Context, s *Scope) (Result, error) {
 	rules, err := s.drainRules(ctx)
 	if err == nil {
 		s.watchNode()
-		result, err = s.Workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
-			Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.begins(StepVolumes), Timeout: s.volumesLimit(),
-			PoweredOff: s.PoweredOff,
-		})
+		result, err = s.Workload.Volumes.StepVolumes(ctx, runner.Request{
+			Node: s.Node.Node, Owner: s.State.Key, Rules: rules, StartedAt: s.begins(StepVolumes), PoweredOff: s.PoweredOff,
+		}, s.volumesLimit())
 	}
 	switch {
 	case err != nil:

@@ -80,11 +80,11 @@ func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
 type attachedTo struct {
 	result   runner.VolumesResult
 	err      error
-	asked    []runner.VolumeRequest
+	asked    []runner.Request
 	released int
 }
 
-func (a *attachedTo) StepVolumes(_ context.Context, req runner.VolumeRequest) (runner.VolumesResult, error) {
+func (a *attachedTo) StepVolumes(_ context.Context, req runner.Request, _ time.Duration) (runner.VolumesResult, error) {
 	a.asked = append(a.asked, req)
 	return a.result, a.err
 }

@@ -102,9 +102,9 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 		p.warn(EventVolumesLeft, "Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
 		return true, nil
 	}
-	result, err := p.workload.Volumes.StepVolumes(ctx, runner.VolumeRequest{
-		Node: node, Owner: p.State.Key, Rules: p.env.options.Policy.DrainRules, StartedAt: began, Timeout: limit,
-	})
+	result, err := p.workload.Volumes.StepVolumes(ctx, runner.Request{
+		Node: node, Owner: p.State.Key, Rules: p.env.options.Policy.DrainRules, StartedAt: began,
+	}, limit)
 	p.requeueAt(began, limit)
 	if err == nil && result.Done {
 		return true, nil

@@ -15,7 +15,7 @@ import (
 // keptVolumes are volumes that stay attached to some Nodes.
 type keptVolumes struct{ nodes sets.Set[string] }
 
-func (v *keptVolumes) StepVolumes(_ context.Context, request runner.VolumeRequest) (runner.VolumesResult, error) {
+func (v *keptVolumes) StepVolumes(_ context.Context, request runner.Request, _ time.Duration) (runner.VolumesResult, error) {
 	return runner.VolumesResult{Done: !v.nodes.Has(request.Node.Name), Message: "* a volume"}, nil
 }
 

@@ -28,7 +28,7 @@ type attached struct {
 	asked atomic.Int32
 }
 
-func (a *attached) StepVolumes(_ context.Context, request runner.VolumeRequest) (runner.VolumesResult, error) {
+func (a *attached) StepVolumes(_ context.Context, request runner.Request, _ time.Duration) (runner.VolumesResult, error) {
 	a.asked.Add(1)
 	return runner.VolumesResult{Done: a.gone.Load(), RequeueAfter: 50 * time.Millisecond}, nil
 }
@@ -81,8 +81,8 @@ type waiting struct {
 	attached atomic.Int32
 }
 
-func (v *waiting) StepVolumes(ctx context.Context, request runner.VolumeRequest) (runner.VolumesResult, error) {
-	result, err := v.Volumes.StepVolumes(ctx, request)
+func (v *waiting) StepVolumes(ctx context.Context, request runner.Request, timeout time.Duration) (runner.VolumesResult, error) {
+	result, err := v.Volumes.StepVolumes(ctx, request, timeout)
 	if err == nil && !result.Done && len(result.Attached) > 0 {
 		v.attached.Add(1)
 	}
@@ -159,7 +159,7 @@ func TestANodeIsDrainedHoweverManyWaitForTheirVolumes(t *testing.T) {
 // unreadable are volumes that cannot be read.
 type unreadable struct{ attached }
 
-func (*unreadable) StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error) {
+func (*unreadable) StepVolumes(context.Context, runner.Request, time.Duration) (runner.VolumesResult, error) {
 	return runner.VolumesResult{}, errors.New("volumes are forbidden")
 }
 

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -37,7 +36,7 @@ func BenchmarkStep(b *testing.B) {
 			}
 			budgets := &memoryBudgets{}
 			budgets.set(bc.allowed, 1)
-			r, err := New(Config{Nodes: &memoryNodes{}, Pods: pods, Evictor: &memoryEvictor{}, Budgets: budgets})
+			r, err := New(Config{Nodes: &memoryNodes{}, Pods: pods, Evictor: &memoryEvictor{}, Budgets: budgets.in})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -54,15 +53,13 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// sharedBudgets hand out what a cache does: copies of the objects that share their fields.
+// sharedBudgets hand out what a cache does: pointers to its objects.
 type sharedBudgets struct {
-	client.Reader
-	list []policyv1.PodDisruptionBudget
+	list []*policyv1.PodDisruptionBudget
 }
 
-func (b *sharedBudgets) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	list.(*policyv1.PodDisruptionBudgetList).Items = slices.Clone(b.list)
-	return nil
+func (b *sharedBudgets) in(context.Context, string) ([]*policyv1.PodDisruptionBudget, error) {
+	return slices.Clone(b.list), nil
 }
 
 // BenchmarkStepBesideManyBudgets is one pass over a Node with 250 pods, in a namespace with so many budgets, each of one application.
@@ -71,7 +68,7 @@ func BenchmarkStepBesideManyBudgets(b *testing.B) {
 		b.Run(strconv.Itoa(count), func(b *testing.B) {
 			budgets := &sharedBudgets{}
 			for i := range count {
-				budgets.list = append(budgets.list, policyv1.PodDisruptionBudget{
+				budgets.list = append(budgets.list, &policyv1.PodDisruptionBudget{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("b%04d", i), ResourceVersion: "1"},
 					Spec: policyv1.PodDisruptionBudgetSpec{
 						MaxUnavailable: new(intstr.FromInt32(1)),
@@ -86,7 +83,7 @@ func BenchmarkStepBesideManyBudgets(b *testing.B) {
 				p.Labels = map[string]string{"app": fmt.Sprintf("app-%04d", i%count), "tier": "web", "team": "a", "version": "v1"}
 				pods.put(p)
 			}
-			r, err := New(Config{Nodes: &memoryNodes{}, Pods: pods, Evictor: &memoryEvictor{}, Budgets: budgets})
+			r, err := New(Config{Nodes: &memoryNodes{}, Pods: pods, Evictor: &memoryEvictor{}, Budgets: budgets.in})
 			if err != nil {
 				b.Fatal(err)
 			}

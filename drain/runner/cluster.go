@@ -10,7 +10,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -67,23 +66,13 @@ func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change 
 		return nil, err
 	}
 	lists := newLists(live)
-	cfg := Config{Nodes: live, Pods: lists, Evictor: NewRESTEvictor(clientset)}
+	cfg := Config{Nodes: live, Pods: lists, Evictor: NewRESTEvictor(clientset), Budgets: lists.budgetsIn}
 	change(&cfg, live)
 	r, err := New(cfg)
 	if err == nil {
-		r.follow(lists)
+		r.lists, lists.budget = lists, r.wakeWaiters
 	}
 	return r, err
-}
-
-// follow lets the Runner read lists, and wakes owners when a budget changes.
-func (r *Runner) follow(l *lists) {
-	r.lists = l
-	l.budget = func(name types.NamespacedName) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.wakeWaitersLocked(name)
-	}
 }
 
 // builtInKinds knows the kinds of a drain without discovery requests, which ignore the contexts of their callers.

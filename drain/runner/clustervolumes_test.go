@@ -49,7 +49,7 @@ func clusterRunner(t *testing.T, mapper func(*rest.Config, *http.Client) (meta.R
 	var fresh corev1.Node
 	require.NoError(t, store.Client().Get(t.Context(), client.ObjectKeyFromObject(node), &fresh))
 	return store, func() runner.VolumesResult {
-		result, err := drainer.StepVolumes(ctx, runner.VolumeRequest{Node: &fresh})
+		result, err := drainer.StepVolumes(ctx, runner.Request{Node: &fresh}, 0)
 		require.NoError(t, err)
 		return result
 	}

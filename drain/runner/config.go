@@ -2,9 +2,11 @@ package runner
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,9 +22,10 @@ type Config struct {
 	Pods PodSource
 	// Evictor requests evictions and deletions. Required.
 	Evictor Evictor
-	// Budgets reads PodDisruptionBudgets from a cache: every Step lists those in the Namespaces of the Pods of its Node. If it is nil, only
-	// the answers of the API server count: each refused Pod is requested again after 15 s.
-	Budgets client.Reader
+	// Budgets returns the PodDisruptionBudgets of a Namespace from a cache, as shared objects that must not be changed: every Step asks for
+	// those in the Namespaces of the Pods of its Node. If it is nil, only the answers of the API server count: each refused Pod is requested
+	// again after 15 s.
+	Budgets func(ctx context.Context, namespace string) ([]*policyv1.PodDisruptionBudget, error)
 	// Metrics are optional. The caller registers them.
 	Metrics *Metrics
 

@@ -182,3 +182,10 @@ func (r *Runner) wakeWaitersLocked(budget types.NamespacedName) {
 		}
 	}
 }
+
+// wakeWaiters wakes them when the budget has changed.
+func (r *Runner) wakeWaiters(budget types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wakeWaitersLocked(budget)
+}

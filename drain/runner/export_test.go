@@ -35,7 +35,7 @@ type Lists struct{ *lists }
 func (r *Runner) Follow() Lists {
 	l := newLists(nil)
 	l.changed = r.wakeNode
-	r.follow(l)
+	r.lists, r.cfg.Budgets, l.budget = l, l.budgetsIn, r.wakeWaiters
 	return Lists{l}
 }
 

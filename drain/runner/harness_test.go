@@ -74,25 +74,22 @@ func (s *memorySource) remove(node string, uid types.UID) {
 	}
 }
 
-// memoryBudgets is a client.Reader over a list of budgets.
+// memoryBudgets are budgets in memory.
 type memoryBudgets struct {
-	client.Reader
 	mu   sync.Mutex
 	list []policyv1.PodDisruptionBudget
 }
 
-func (b *memoryBudgets) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+// in is the Budgets of a Config.
+func (b *memoryBudgets) in(_ context.Context, namespace string) (found []*policyv1.PodDisruptionBudget, _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var o client.ListOptions
-	o.ApplyOptions(opts)
 	for _, pdb := range b.list {
-		if pdb.Namespace == o.Namespace {
-			into := list.(*policyv1.PodDisruptionBudgetList)
-			into.Items = append(into.Items, *pdb.DeepCopy())
+		if pdb.Namespace == namespace {
+			found = append(found, pdb.DeepCopy())
 		}
 	}
-	return nil
+	return found, nil
 }
 
 func (b *memoryBudgets) set(allowed int32, version int) {
@@ -194,7 +191,7 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 		evictor: &memoryEvictor{},
 		nodes:   &memoryNodes{version: "100"},
 	}
-	cfg := Config{Nodes: g.nodes, Pods: g.pods, Evictor: g.evictor, Budgets: g.budgets, Clock: g.clock, Settle: -1}
+	cfg := Config{Nodes: g.nodes, Pods: g.pods, Evictor: g.evictor, Budgets: g.budgets.in, Clock: g.clock, Settle: -1}
 	if change != nil {
 		change(&cfg)
 	}

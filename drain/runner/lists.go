@@ -108,6 +108,12 @@ func (s *lists) budgets() *list {
 	})
 }
 
+// budgetsIn is the Budgets of a Config.
+func (s *lists) budgetsIn(_ context.Context, namespace string) ([]*policyv1.PodDisruptionBudget, error) {
+	l := s.budgets()
+	return under[policyv1.PodDisruptionBudget](l, byNamespace, namespace), l.missing()
+}
+
 func (s *lists) attachments() *list {
 	nodeOf := func(obj any) ([]string, error) {
 		a, _ := obj.(*storagev1.VolumeAttachment)

@@ -140,9 +140,6 @@ func (r *Runner) enter(req *Request) (*nodeState, error) {
 	if ns.owner == (types.NamespacedName{}) {
 		ns.owner.Name = ns.name
 	}
-	if req.StartedAt.IsZero() {
-		req.StartedAt = ns.startedAt
-	}
 	return ns, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // simPods is a PodSource: per Node a list, then changes in the server's order, each somewhat late, until it loses touch.
@@ -156,8 +155,6 @@ func (c *simPods) lose(node string, refused bool, again time.Duration) {
 
 // simBudgets is the cache of budgets: a reader, or the list of a Runner.
 type simBudgets struct {
-	client.Reader
-
 	p       *simProcess
 	last    time.Time
 	stalled time.Time // nothing comes in before
@@ -168,24 +165,19 @@ type simBudgets struct {
 	store  toolscache.ReflectorStore // nil in runs without a list
 }
 
-func (c *simBudgets) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	var o client.ListOptions
-	o.ApplyOptions(opts)
-	into, ok := list.(*policyv1.PodDisruptionBudgetList)
-	if !ok {
-		return errors.New("only budgets are cached")
-	}
+// in is the Budgets of a Config.
+func (c *simBudgets) in(_ context.Context, namespace string) (found []*policyv1.PodDisruptionBudget, _ error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.synced && !c.p.s.setup.informers {
-		return errors.New("the cache is not started")
+		return nil, errors.New("the cache is not started")
 	}
 	for _, key := range inOrder(c.items) {
-		if key.Namespace == o.Namespace {
-			into.Items = append(into.Items, *c.items[key])
+		if key.Namespace == namespace {
+			found = append(found, c.items[key])
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // fill is the first list.

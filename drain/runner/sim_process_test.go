@@ -75,7 +75,7 @@ func (s *sim) start() {
 	}
 	if s.setup.budgets {
 		p.budgets = &simBudgets{p: p}
-		cfg.Budgets = p.budgets
+		cfg.Budgets = p.budgets.in
 		s.after(s.upTo(2*time.Second), p.budgets.fill)
 	}
 	p.runner, err = runner.New(cfg)

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -28,6 +27,9 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	ns, err := r.enter(&req)
 	if err != nil {
 		return Result{}, err
+	}
+	if req.StartedAt.IsZero() {
+		req.StartedAt = ns.startedAt
 	}
 	if err := r.cordon(ctx, ns, req.Node); err != nil {
 		return Result{}, err
@@ -98,28 +100,17 @@ func (r *Runner) podsOf(ns *nodeState) ([]*corev1.Pod, error) {
 
 // readBudgets lists the budgets of all Namespaces that have a Pod on the Node.
 func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) (budgets []*policyv1.PodDisruptionBudget, err error) {
-	var listed *list
-	if r.lists != nil {
-		if listed = r.lists.budgets(); listed.missing() != nil {
-			return nil, listed.missing()
-		}
-	}
-	namespaces := map[string]bool{}
+	asked := map[string]bool{}
 	for _, pod := range pods {
-		if namespaces[pod.Namespace] {
+		if asked[pod.Namespace] || r.cfg.Budgets == nil {
 			continue
 		}
-		namespaces[pod.Namespace] = true
-		var read policyv1.PodDisruptionBudgetList
-		switch {
-		case listed != nil:
-			budgets = append(budgets, under[policyv1.PodDisruptionBudget](listed, byNamespace, pod.Namespace)...)
-		case r.cfg.Budgets != nil:
-			if err := r.cfg.Budgets.List(ctx, &read, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-				return nil, fmt.Errorf("disruption budgets of namespace %s: %w", pod.Namespace, err)
-			}
-			budgets = append(budgets, pointers(read.Items)...)
+		asked[pod.Namespace] = true
+		read, err := r.cfg.Budgets(ctx, pod.Namespace)
+		if err != nil {
+			return nil, fmt.Errorf("disruption budgets of namespace %s: %w", pod.Namespace, err)
 		}
+		budgets = append(budgets, read...)
 	}
 	return budgets, nil
 }

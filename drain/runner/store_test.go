@@ -98,7 +98,7 @@ func (c *cluster) reconcile(ctx context.Context, nodes client.Client, req reconc
 	result, err := c.runner.Step(ctx, runner.Request{Node: &node, Owner: req.NamespacedName})
 	var volumes runner.VolumesResult
 	if err == nil && result.Done {
-		volumes, err = c.runner.StepVolumes(ctx, runner.VolumeRequest{Node: &node, Owner: req.NamespacedName})
+		volumes, err = c.runner.StepVolumes(ctx, runner.Request{Node: &node, Owner: req.NamespacedName}, 0)
 		result.RequeueAfter = volumes.RequeueAfter
 	}
 	c.mu.Lock()

@@ -8,27 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/drain"
 )
-
-// VolumeRequest says for the volumes of which Node to wait, and how long.
-type VolumeRequest struct {
-	// Node as the caller last observed it. It is shared and not changed.
-	Node *corev1.Node
-	// Owner is enqueued through [Runner.Source] when something changes about the Node's volumes or pods.
-	Owner types.NamespacedName
-	// Rules decide about the Pods of the Node; nil means [drain.DefaultRules]. Volumes of ignored Pods stay.
-	Rules []drain.Rule
-	// StartedAt is when the wait began, as recorded by the caller.
-	StartedAt time.Time
-	// Timeout ends the wait this long after StartedAt; 0 means never. It does not end the wait while a cache is not synced: a caller that
-	// needs that has to check the time itself.
-	Timeout time.Duration
-	// PoweredOff ends the wait: the provider confirmed that the machine is off.
-	PoweredOff bool
-}
 
 // VolumesResult is the state of the wait for the volumes of a Node.
 type VolumesResult struct {
@@ -49,18 +31,22 @@ type VolumesResult struct {
 // does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. It requires a Runner of
 // [NewForCluster] or [AddToManager].
 //
+// The request is that of the drain, with the begin of this wait as its StartedAt. The volumes of Pods that its rules ignore stay, and
+// PoweredOff ends the wait; its policy does not count. timeout ends the wait this long after StartedAt; 0 means never. It does not end the
+// wait while a cache is not synced: a caller that needs that has to check the time itself.
+//
 // It returns an error when the volumes or the Pods cannot be read, or after the end of Start. Done is false then, and while a cache is not
 // synced.
-func (r *Runner) StepVolumes(_ context.Context, req VolumeRequest) (VolumesResult, error) {
+func (r *Runner) StepVolumes(_ context.Context, req Request, timeout time.Duration) (VolumesResult, error) {
 	if r.lists == nil {
 		return VolumesResult{}, errors.New("wait for volumes: this Runner has no lists, use NewForCluster")
 	}
-	ns, err := r.enter(&Request{Node: req.Node, Owner: req.Owner})
+	ns, err := r.enter(&req)
 	if err != nil {
 		return VolumesResult{}, err
 	}
 	now := r.cfg.Clock.Now()
-	plan, err := r.planVolumes(ns, &req, now)
+	plan, err := r.planVolumes(ns, &req, timeout, now)
 	switch {
 	case errors.Is(err, ErrNotListed):
 		return VolumesResult{Message: "* " + err.Error(), RequeueAfter: probeInterval}, nil
@@ -78,7 +64,7 @@ func (r *Runner) StepVolumes(_ context.Context, req VolumeRequest) (VolumesResul
 }
 
 // planVolumes reads the Pods of the Node only if volumes block without them, and PersistentVolumes only if some are attached.
-func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (plan drain.VolumePlan, err error) {
+func (r *Runner) planVolumes(ns *nodeState, req *Request, timeout time.Duration, now time.Time) (plan drain.VolumePlan, err error) {
 	attached, volumes := r.lists.attachments(), r.lists.volumes()
 	if err := attached.missing(); err != nil {
 		return plan, err
@@ -88,7 +74,7 @@ func (r *Runner) planVolumes(ns *nodeState, req *VolumeRequest, now time.Time) (
 		return plan, err
 	}
 	facts := drain.VolumeFacts{
-		Now: now, Node: req.Node, Attachments: attachments, StartedAt: req.StartedAt, Timeout: req.Timeout, PoweredOff: req.PoweredOff,
+		Now: now, Node: req.Node, Attachments: attachments, StartedAt: req.StartedAt, Timeout: timeout, PoweredOff: req.PoweredOff,
 		Volume: func(name string) (*corev1.PersistentVolume, error) {
 			return named[corev1.PersistentVolume](volumes, name), nil
 		},

@@ -66,13 +66,20 @@ func newVolumeRig(t *testing.T, change func(*Config)) (*rig, *memoryVolumes) {
 	return g, volumes
 }
 
-func (g *rig) stepVolumes(change func(*VolumeRequest)) VolumesResult {
+// volumesWait is what a test changes of a wait for volumes.
+type volumesWait struct {
+	Request
+
+	Timeout time.Duration
+}
+
+func (g *rig) stepVolumes(change func(*volumesWait)) VolumesResult {
 	g.t.Helper()
-	req := VolumeRequest{Node: cordoned("n"), Owner: types.NamespacedName{Name: "machine"}, StartedAt: g.clock.Now()}
+	req := volumesWait{Request: Request{Node: cordoned("n"), Owner: types.NamespacedName{Name: "machine"}, StartedAt: g.clock.Now()}}
 	if change != nil {
 		change(&req)
 	}
-	result, err := g.runner.StepVolumes(g.t.Context(), req)
+	result, err := g.runner.StepVolumes(g.t.Context(), req.Request, req.Timeout)
 	require.NoError(g.t, err)
 	return result
 }
@@ -107,10 +114,10 @@ func TestStepVolumes_WaitsUntilNothingIsAttached(t *testing.T) {
 func TestStepVolumes_UnreadIsNeverDone(t *testing.T) {
 	g := newRig(t, nil)
 	volumes := &memoryVolumes{Lists: g.runner.Follow(), t: t} // which are not listed yet
-	long := func(req *VolumeRequest) {
+	long := func(req *volumesWait) {
 		req.StartedAt, req.Timeout, req.PoweredOff = g.clock.Now().Add(-time.Hour), time.Minute, true
 	}
-	for _, change := range []func(*VolumeRequest){nil, long} {
+	for _, change := range []func(*volumesWait){nil, long} {
 		if got := g.stepVolumes(change); got.Done || got.Message == "" || got.RequeueAfter == 0 {
 			t.Errorf("want not done without the attachments, got %+v", got)
 		}
@@ -121,12 +128,12 @@ func TestStepVolumes_UnreadIsNeverDone(t *testing.T) {
 		t.Errorf("want not done without the pods, got %+v", got)
 	}
 	g.pods.err = errors.New("watch refused")
-	_, err := g.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
+	_, err := g.runner.StepVolumes(t.Context(), Request{Node: cordoned("n")}, 0)
 	require.ErrorContains(t, err, "watch refused")
-	_, err = g.runner.StepVolumes(t.Context(), VolumeRequest{})
+	_, err = g.runner.StepVolumes(t.Context(), Request{}, 0)
 	require.Error(t, err)
 	without := newRig(t, nil)
-	_, err = without.runner.StepVolumes(t.Context(), VolumeRequest{Node: cordoned("n")})
+	_, err = without.runner.StepVolumes(t.Context(), Request{Node: cordoned("n")}, 0)
 	require.ErrorContains(t, err, "use NewForCluster")
 }
 
@@ -143,7 +150,7 @@ func TestStepVolumes_VolumesOfPodsThatStayDoNotCount(t *testing.T) {
 		return drain.Verdict{Action: drain.Ignore}, nil
 	}
 	g.pods.put(podWith("n", "a"))
-	if got := g.stepVolumes(func(req *VolumeRequest) { req.Rules = []drain.Rule{ignoreAll} }); !got.Done {
+	if got := g.stepVolumes(func(req *volumesWait) { req.Rules = []drain.Rule{ignoreAll} }); !got.Done {
 		t.Errorf("want the request's rules to count, got %+v", got)
 	}
 }
@@ -151,26 +158,26 @@ func TestStepVolumes_VolumesOfPodsThatStayDoNotCount(t *testing.T) {
 func TestStepVolumes_StopsAtItsLimits(t *testing.T) {
 	g, volumes := newVolumeRig(t, nil)
 	volumes.attach(attachment("n", "a"))
-	silent := func(for_ time.Duration) func(*VolumeRequest) {
-		return func(req *VolumeRequest) {
+	silent := func(for_ time.Duration) func(*volumesWait) {
+		return func(req *volumesWait) {
 			req.Node.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(g.clock.Now().Add(-for_)),
 			}}
 		}
 	}
 	cases := map[string]struct {
-		change  func(*VolumeRequest)
+		change  func(*volumesWait)
 		stopped drain.VolumeStop
 		requeue time.Duration
 	}{
 		"no limit":                 {nil, drain.VolumesNotStopped, 15 * time.Second},
-		"shortly before the limit": {func(r *VolumeRequest) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 15 * time.Second},
-		"at the limit": {func(r *VolumeRequest) { r.Timeout, r.StartedAt = time.Hour, g.clock.Now().Add(-time.Hour) },
+		"shortly before the limit": {func(r *volumesWait) { r.Timeout = 3 * time.Second }, drain.VolumesNotStopped, 15 * time.Second},
+		"at the limit": {func(r *volumesWait) { r.Timeout, r.StartedAt = time.Hour, g.clock.Now().Add(-time.Hour) },
 			drain.VolumesTimedOut, 0},
-		"off":                     {func(r *VolumeRequest) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
+		"off":                     {func(r *volumesWait) { r.PoweredOff = true }, drain.VolumesPoweredOff, 0},
 		"silent for a while":      {silent(299 * time.Second), drain.VolumesNotStopped, 15 * time.Second},
 		"silent for five minutes": {silent(300 * time.Second), drain.VolumesUnreachable, 0},
-		"not ready, but the kubelet says": {func(r *VolumeRequest) { r.Node.Status.Conditions = notReady(g.clock.Now().Add(-time.Hour)) },
+		"not ready, but the kubelet says": {func(r *volumesWait) { r.Node.Status.Conditions = notReady(g.clock.Now().Add(-time.Hour)) },
 			drain.VolumesNotStopped, 15 * time.Second},
 	}
 	for name, tc := range cases {

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
@@ -56,9 +58,19 @@ func newDrainer(c connection, of *fake.Store) (d *drainer, err error) {
 	p := c.process
 	d = &drainer{process: p, session: c.session, pods: podCache{}, owners: map[string]types.NamespacedName{}}
 	d.Runner, err = runner.New(runner.Config{
-		Nodes: c.client(of), Pods: d.pods, Budgets: p.view, Evictor: requests{d}, Clock: p.clock(), CallTimeout: time.Hour,
+		Nodes: c.client(of), Pods: d.pods, Budgets: p.budgets, Evictor: requests{d}, Clock: p.clock(), CallTimeout: time.Hour,
 	})
 	return d, err
+}
+
+// budgets is the Budgets of a runner.Config.
+func (p *process) budgets(ctx context.Context, namespace string) (budgets []*policyv1.PodDisruptionBudget, err error) {
+	var list policyv1.PodDisruptionBudgetList
+	err = p.view.List(ctx, &list, client.InNamespace(namespace))
+	for i := range list.Items {
+		budgets = append(budgets, &list.Items[i])
+	}
+	return budgets, err
 }
 
 // Step implements workload.Drainer.

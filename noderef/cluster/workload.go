@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,7 +42,7 @@ type Drainer interface {
 // Volumes reports whether a Node's volumes are detached. runner.Runner with volumes implements it. Safe for concurrent use.
 type Volumes interface {
 	// StepVolumes returns the progress of the wait for the volumes of one Node, without blocking. Errors are those of Drainer.Step.
-	StepVolumes(context.Context, runner.VolumeRequest) (runner.VolumesResult, error)
+	StepVolumes(context.Context, runner.Request, time.Duration) (runner.VolumesResult, error)
 	// Release stops watching the volumes of a Node.
 	Release(node string)
 }
