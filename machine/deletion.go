@@ -5,12 +5,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // stages is the table of a deletion, in order.
@@ -36,9 +36,9 @@ func observeStep(_ context.Context, s *Scope) (Result, error) {
 // Cluster API's.
 const DefaultNodeDeletionTimeout = 10 * time.Second
 
-// referenced is a referenced object as an object that may be gone.
-func (s *Scope) referenced(e external.Object) goneObject {
-	return goneObject{gvk: e.GVK, name: types.NamespacedName{Namespace: s.State.Key.Namespace, Name: e.Ref.Name}}
+// keyOf is the key of a referenced object.
+func (s *Scope) keyOf(e external.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.State.Key.Namespace, Name: e.Ref.Name}
 }
 
 func deleteInfrastructure(ctx context.Context, s *Scope) (Result, error) {
@@ -59,31 +59,13 @@ func deleteBootstrap(ctx context.Context, s *Scope) (Result, error) {
 	return s.deleteReferenced(ctx, s.Bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)
 }
 
+// deleteReferenced deletes a referenced object. lost is that of engine.Removal. While the Machine has no provider ID, an object that has
+// changed since it was read is a conflict, and is read again first: the provider may have created the instance, whose ID would be lost.
 func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (Result, error) {
-	action, message := engine.DecideRemoval(e, lost)
-	object := s.referenced(e)
-	switch action {
-	case engine.RemovalDone:
-		return Result{}, nil
-	case engine.RemovalDelete:
-		err := s.deleteExternal(ctx, e)
-		if err != nil && !patch.Retryable(err) {
-			message = err.Error()
-		}
-		return s.waitFor(reason, message, e.RetryAfter), err
-	case engine.RemovalWait:
-		return s.waitFor(reason, message, e.RetryAfter), nil
-	case engine.RemovalConfirmKind:
-		object = goneObject{gvk: external.CRDGVK(), name: types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}}
-	case engine.RemovalConfirm:
-	}
-	switch gone, err := s.confirmGone(ctx, object); {
-	case err != nil:
-		return s.Wait(reason, err.Error()), err
-	case gone:
-		return Result{}, nil
-	}
-	return s.waitFor(reason, message, external.AbsenceRetry), nil
+	done, err := s.Remove(ctx, e, engine.Removal{
+		Reason: reason, Lost: lost, Unchanged: s.State.ProviderID == "", Deletions: &s.memory.requested, Confirm: s.confirmGone,
+	})
+	return Result{Stop: !done}, err
 }
 
 // waitFor is Wait with another pass after a duration at the latest; zero requests none.
@@ -94,11 +76,12 @@ func (s *Scope) waitFor(reason, message string, after time.Duration) Result {
 }
 
 // confirmGone is external.ConfirmAbsent with a memory: an object that is gone stays gone, so each object costs one request.
-func (s *Scope) confirmGone(ctx context.Context, object goneObject) (bool, error) {
+func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
+	object := goneObject{gvk, key}
 	if s.memory.gone[object] {
 		return true, nil
 	}
-	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, object.gvk, object.name)
+	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, gvk, key)
 	if gone {
 		s.memory.setGone(object)
 	}
@@ -107,10 +90,11 @@ func (s *Scope) confirmGone(ctx context.Context, object goneObject) (bool, error
 
 // confirmInfrastructureGone reports whether the infrastructure object is gone. An object that could not be read is not gone.
 func (s *Scope) confirmInfrastructureGone(ctx context.Context) (bool, error) {
-	if s.Infrastructure.Presence != external.Absent {
+	e := s.Infrastructure
+	if e.Presence != external.Absent {
 		return false, nil
 	}
-	gone, err := s.confirmGone(ctx, s.referenced(s.Infrastructure))
+	gone, err := s.confirmGone(ctx, e.GVK, s.keyOf(e))
 	s.infrastructureGone = gone
 	return gone, err
 }

@@ -166,13 +166,13 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	if e.Presence != external.Absent || !s.State.InfrastructureReady.Or(false) || s.Deleting() {
 		return nil
 	}
-	lost := s.referenced(e)
+	key := s.keyOf(e)
 	f := engine.Failure{Reason: engine.ReasonInvalidConfiguration, Message: fmt.Sprintf(
-		"Machine infrastructure resource %s %s has been deleted after provisioning was completed", e.Ref.Kind, lost.name)}
+		"Machine infrastructure resource %s %s has been deleted after provisioning was completed", e.Ref.Kind, key)}
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil
 	}
-	if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, lost.name); err != nil || !gone {
+	if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, key); err != nil || !gone {
 		return err
 	}
 	s.recordFailure(f)
@@ -191,12 +191,6 @@ func (s *Scope) lookUnless(ctx context.Context, kind string, have *external.Obje
 
 // isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
 func (s *Scope) isGoing(found external.Object) bool { return engine.IsGoing(found, s.memory.requested) }
-
-// deleteExternal requests the deletion of a referenced object, once, by UID. While the Machine has no provider ID, an object that changed
-// since it was read is a conflict, and is read again first: the provider may have created the instance, whose ID would be lost.
-func (s *Scope) deleteExternal(ctx context.Context, found external.Object) error {
-	return s.DeleteReferenced(ctx, found, &s.memory.requested, s.State.ProviderID == "")
-}
 
 // givesUp selects the owners that created an object before its Machine existed, and give it up: the MachineSet, and the Cluster's control
 // plane if the Machine belongs to it.

@@ -43,7 +43,8 @@ func TestInfrastructureThatARestoreBroughtBackIsDeletedAgain(t *testing.T) {
 					continue
 				}
 				require.Equal(t, i > 0 && passes[i-1].Equal(requestedAt), s.isGoing(e))
-				require.NoError(t, s.deleteExternal(t.Context(), e))
+				_, err := s.deleteReferenced(t.Context(), e, "", "")
+				require.NoError(t, err)
 				s.env.begin(t.Context(), s)
 				require.True(t, s.isGoing(e), "the same deletion")
 			}

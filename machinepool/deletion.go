@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -119,29 +118,9 @@ func (p *Scope) deleteBootstrap(ctx context.Context) (bool, error) {
 // isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
 func (p *Scope) isGoing(e external.Object) bool { return engine.IsGoing(e, p.mem().requested) }
 
-// deleteReferenced deletes one object by its UID, and is done when the API server confirms that it is gone. lost is that of DecideRemoval.
+// deleteReferenced deletes a referenced object. lost is that of engine.Removal.
 func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (bool, error) {
-	removal, message := engine.DecideRemoval(e, lost)
-	gvk, key := e.GVK, types.NamespacedName{Namespace: p.State.Key.Namespace, Name: e.Ref.Name}
-	switch removal {
-	case engine.RemovalDone:
-		return true, nil
-	case engine.RemovalDelete:
-		p.Wait(reason, message)
-		return false, p.DeleteReferenced(ctx, e, &p.mem().requested, false)
-	case engine.RemovalConfirmKind:
-		gvk, key = external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
-	case engine.RemovalConfirm:
-	case engine.RemovalWait:
-		p.Wait(reason, message)
-		return false, nil
-	}
-	gone, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, gvk, key)
-	if err == nil && !gone {
-		p.Wait(reason, message)
-		p.Requeue(external.AbsenceRetry)
-	}
-	return gone, err
+	return p.Remove(ctx, e, engine.Removal{Reason: reason, Lost: lost, Deletions: &p.mem().requested, Confirm: p.ConfirmAbsent})
 }
 
 // deleteAllNodes deletes the recorded Nodes when the instances are gone. Its limit counts from then on, not from the deletion of the pool:

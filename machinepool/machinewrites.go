@@ -209,7 +209,7 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.Machine
 		if err := p.env.frame.Ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
 			continue
 		}
-		confirmed, err := external.ConfirmAbsent(ctx, p.env.frame.Ports.APIReader, p.machines.gvk, key)
+		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, key)
 		switch {
 		case err != nil:
 			failed = errors.Join(failed, err)

@@ -6,7 +6,7 @@
 //   - [Frame]: a kind, its ports and options; it reads objects, applies the watch filter and the index, and sends patches;
 //   - [Scope]: one pass over one object, with its conditions, pause, Cluster, finalizer, owners and the writes;
 //   - [Memory]: what a process remembers about an object between passes;
-//   - pure rules that several kinds share, such as [DecidePause] and [DecideRemoval].
+//   - rules that several kinds share, such as [DecidePause] and [DecideBootstrap].
 //
 // # Order of a pass
 //

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -76,6 +78,11 @@ func (s *Scope[S, U]) IsSame(ctx context.Context) (bool, error) {
 func (s *Scope[S, U]) IsKept(ctx context.Context) (bool, error) {
 	m := s.Common()
 	return external.ConfirmKept(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
+}
+
+// ConfirmAbsent asks the API server whether an object is gone, see external.ConfirmAbsent.
+func (s *Scope[S, U]) ConfirmAbsent(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
+	return external.ConfirmAbsent(ctx, s.frame.Ports.APIReader, gvk, key)
 }
 
 // OwnerReference is the reference by which this object controls others.

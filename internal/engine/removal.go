@@ -1,61 +1,74 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// Removal is the decision about an object that an object in deletion refers to.
-type Removal uint8
+// Removal is how an object in deletion removes an object that it refers to.
+type Removal struct {
+	// Reason is that of the condition Deleting during the wait.
+	Reason string
+	// Lost says what cannot be found again without the object when its kind is missing; it is empty when no instance depends on the object.
+	Lost string
+	// Unchanged makes the deletion a conflict when the object changed since it was read.
+	Unchanged bool
+	// Deletions are those that were requested, and that caches do not show yet.
+	Deletions *Deletions
+	// Confirm asks the API server whether an object is gone.
+	Confirm func(context.Context, schema.GroupVersionKind, types.NamespacedName) (bool, error)
+}
 
-// Values of Removal.
-const (
-	// RemovalDone: there is no object to delete, or it belongs to another controller.
-	RemovalDone Removal = iota
-	// RemovalDelete: request its deletion, and wait until it is gone.
-	RemovalDelete
-	// RemovalConfirm: continue when the API server confirms that the object is gone.
-	RemovalConfirm
-	// RemovalConfirmKind: continue when the API server confirms that the kind is gone.
-	RemovalConfirmKind
-	// RemovalWait: a person has to fix a problem first, or a read has to succeed.
-	RemovalWait
-)
-
-// DecideRemoval decides about one referenced object, and returns the message for the time of the wait. lost says what cannot be found
-// again without the object when its kind is missing; it is empty when no instance depends on the object.
-func DecideRemoval(e external.Object, lost string) (Removal, string) {
-	name := e.Ref.Kind + " " + e.Ref.Name
-	switch e.Presence {
-	case external.NotReferenced:
-		return RemovalDone, ""
-	case external.Present:
-		if e.Foreign {
-			return RemovalDone, ""
+// Remove deletes a referenced object, unless it belongs to another controller, and is done when the API server confirms that the object, or
+// its kind, is gone. Until then the condition Deleting says what it waits for: that, a problem that a person has to fix, or a read that has
+// to succeed.
+func (s *Scope[S, U]) Remove(ctx context.Context, e external.Object, r Removal) (done bool, err error) {
+	name, message := e.Ref.Kind+" "+e.Ref.Name, e.Problem.Message
+	gvk, key := e.GVK, types.NamespacedName{Namespace: s.Common().Key.Namespace, Name: e.Ref.Name}
+	s.Requeue(e.RetryAfter)
+	switch {
+	case e.Presence == external.NotReferenced || e.Foreign:
+		return true, nil
+	case e.Presence == external.Present:
+		message = fmt.Sprintf("Waiting for %s to be deleted", name)
+		if err = s.DeleteReferenced(ctx, e, r.Deletions, r.Unchanged); err != nil && !patch.Retryable(err) {
+			message = err.Error()
 		}
-		return RemovalDelete, fmt.Sprintf("Waiting for %s to be deleted", name)
-	case external.Absent:
-		return RemovalConfirm, name + " exists, but has not been seen yet"
-	case external.KindMissing:
-		if lost != "" {
-			return RemovalWait, e.Problem.Message + "; " + lost
-		}
-		return RemovalConfirmKind, e.Problem.Message
-	case external.Unread:
+		s.Wait(r.Reason, message)
+		return false, err
+	case e.Presence == external.Absent:
+		message = name + " exists, but has not been seen yet"
+	case e.Presence == external.KindMissing && r.Lost == "":
+		gvk, key = external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
+	case e.Presence == external.KindMissing:
+		s.Wait(r.Reason, message+"; "+r.Lost)
+		return false, nil
+	default:
+		s.Wait(r.Reason, cmp.Or(message, name+" could not be read yet"))
+		return false, nil
 	}
-	if e.Problem.Message != "" {
-		return RemovalWait, e.Problem.Message
+	gone, err := r.Confirm(ctx, gvk, key)
+	switch {
+	case err != nil:
+		s.Wait(r.Reason, err.Error())
+	case !gone:
+		s.Wait(r.Reason, message)
+		s.Requeue(external.AbsenceRetry)
 	}
-	return RemovalWait, name + " could not be read yet"
+	return gone, err
 }
 
 // Deletions remembers the objects whose deletion the API server accepted, by UID: a cache shows it later, and until then it is not
