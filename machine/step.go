@@ -153,12 +153,12 @@ func validateSteps(steps []Step) error {
 // pauseStep ends the pass of a paused Machine. When the Machine or its Cluster asks for the pause, queued evictions of its drain are
 // cancelled. A Cluster that is unread for a short time does not restart the drain.
 func pauseStep(_ context.Context, s *Scope) (Result, error) {
-	result := Result{}
-	if said, ends := s.DecidePause(); ends {
-		result = s.Pause(said.Status, said.Reason, said.Message)
+	s.Requeue(s.Cluster.ControlPlane.RetryAfter)
+	result, err := s.StopIfPaused()
+	if s.Deleting() && s.IsTrue(contract.ConditionPaused) {
+		s.releaseNode()
 	}
-	result.RequeueAfter = engine.Soonest(s.Cluster.RetryAfter, s.Cluster.ControlPlane.RetryAfter)
-	return result, s.ClusterErr
+	return result, err
 }
 
 // finalizerStep keeps the Machine until all its objects are gone. The finalizer must be stored before any other object is changed: a

@@ -115,10 +115,7 @@ func (b *bench) writes() (n int) {
 func standard() engine.Steps[*scope] {
 	return engine.Standard([]step{
 		{Name: "paused", On: engine.InBoth, ObjectOnly: true, Run: func(_ context.Context, s *scope) (engine.Result, error) {
-			if said, ends := s.DecidePause(); ends {
-				return s.Pause(said.Status, said.Reason, said.Message), s.ClusterErr
-			}
-			return engine.Result{}, s.ClusterErr
+			return s.StopIfPaused()
 		}},
 		{Name: "finalizer", On: engine.InRunning, Run: func(ctx context.Context, s *scope) (engine.Result, error) {
 			s.AddFinalizer()

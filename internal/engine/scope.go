@@ -163,26 +163,12 @@ func (s *Scope[S, U]) ReadCluster(ctx context.Context) {
 	}
 }
 
-// DecidePause applies DecidePause, and returns the condition to pass to Pause: ends says whether the pass ends. When it does not, Paused is
-// asserted as False.
-func (s *Scope[S, U]) DecidePause() (said metav1.Condition, ends bool) {
-	common := s.Common()
-	decided, ends := DecidePause(PauseFacts{
-		Cluster: s.Cluster, ClusterKey: types.NamespacedName{Namespace: common.Key.Namespace, Name: common.ClusterName},
-		Failed: s.ClusterErr != nil, Kind: s.frame.Kind.GVK.Kind, Annotated: common.Paused(), Deleting: s.Deleting(),
-	})
-	said, found := decided.Get()
-	if found && !ends {
-		s.Assert(said)
-	}
-	return said, ends
-}
-
-// StopIfPaused applies DecidePause, and returns a Result that stops the pass of an object that is paused, or may be. The error is that of
-// the lookup of the Cluster.
+// StopIfPaused applies DecidePause, and returns a Result that stops the pass of an object that is paused, or may be. Otherwise Paused is
+// asserted as False. The error is that of the lookup of the Cluster.
 func (s *Scope[S, U]) StopIfPaused() (Result, error) {
-	said, ends := s.DecidePause()
+	said, ends := DecidePause(s.frame.Kind.GVK.Kind, s.Common(), s.Cluster, s.ClusterErr != nil)
 	if !ends {
+		s.Assert(said)
 		return Result{}, nil
 	}
 	result := s.Pause(said.Status, said.Reason, said.Message)
@@ -268,42 +254,32 @@ func (s *Scope[S, U]) JoinCluster(ctx context.Context, adoptedBy ...string) erro
 	return nil
 }
 
-// PauseFacts are the inputs of DecidePause.
-type PauseFacts struct {
-	Cluster    external.ClusterView
-	ClusterKey types.NamespacedName
-	// Failed: the Cluster could not be looked up, and the error is retried.
-	Failed bool
-	// Kind is that of the object, and Annotated is true when it has contract.PausedAnnotation.
-	Kind                string
-	Annotated, Deleting bool
-}
-
-// DecidePause returns the condition Paused, absent while it is unknown only for a short time, and whether the pass ends. An object is
-// paused while it or its Cluster asks for that, also while it is being deleted. A Cluster that was not read may be paused. An object whose
-// Cluster does not exist is not reconciled, but can be deleted: no Cluster is left that could pause it. Rule: contract page "Paused".
-func DecidePause(f PauseFacts) (said contract.Opt[metav1.Condition], ends bool) {
-	say := func(status metav1.ConditionStatus, reason, message string) contract.Opt[metav1.Condition] {
-		return contract.Some(Condition(contract.ConditionPaused, status, reason, message))
+// DecidePause returns the condition Paused of an object of a kind, zero while it is unknown only for a short time, and whether the pass
+// ends. failed: the Cluster could not be looked up, and the error is retried. An object is paused while it or its Cluster asks for that,
+// also while it is being deleted. A Cluster that was not read may be paused. An object whose Cluster does not exist is not reconciled, but
+// can be deleted: no Cluster is left that could pause it. Rule: contract page "Paused".
+func DecidePause(kind string, object contract.Common, cluster external.ClusterView, failed bool) (said metav1.Condition, ends bool) {
+	say := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return Condition(contract.ConditionPaused, status, reason, message)
 	}
 	var causes []string
-	if f.Cluster.State.SpecPaused {
+	if cluster.State.SpecPaused {
 		causes = append(causes, "Cluster spec.paused is set to true")
 	}
-	if f.Annotated {
-		causes = append(causes, f.Kind+" has the "+contract.PausedAnnotation+" annotation")
+	if object.Paused() {
+		causes = append(causes, kind+" has the "+contract.PausedAnnotation+" annotation")
 	}
-	unread := f.Failed || f.Cluster.Presence == external.Unread || f.Cluster.Presence == external.KindMissing
+	unread := cluster.Presence == external.Unread || cluster.Presence == external.KindMissing
 	switch {
 	case len(causes) > 0:
 		return say(metav1.ConditionTrue, contract.ReasonPaused, strings.Join(causes, ", ")), true
-	case unread && !f.Failed && f.Cluster.Problem != (external.Problem{}):
-		return say(metav1.ConditionUnknown, f.Cluster.Problem.Reason, f.Cluster.Problem.Message), true
-	case unread:
-		return contract.Opt[metav1.Condition]{}, true
-	case f.Cluster.Presence == external.Absent && !f.Deleting:
+	case unread && !failed && cluster.Problem != (external.Problem{}):
+		return say(metav1.ConditionUnknown, cluster.Problem.Reason, cluster.Problem.Message), true
+	case unread || failed:
+		return metav1.Condition{}, true
+	case cluster.Presence == external.Absent && object.Deleting.IsZero():
 		return say(metav1.ConditionUnknown, contract.ReasonClusterDoesNotExist, fmt.Sprintf(
-			"Cluster %s does not exist: create it, or delete the %s", f.ClusterKey, f.Kind)), true
+			"Cluster %s/%s does not exist: create it, or delete the %s", object.Key.Namespace, object.ClusterName, kind)), true
 	}
 	return say(metav1.ConditionFalse, contract.ReasonNotPaused, ""), false
 }
