@@ -165,11 +165,8 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	})
 	r.loop = engine.NewReconciler(engine.Kind[contract.MachineState, contract.MachineUpdate, *Scope]{
 		Frame: f, Steps: options.Steps, RunStep: runStep,
-		NewScope: func() (*Scope, *engine.Scope[contract.MachineState, contract.MachineUpdate]) {
-			s := &Scope{env: r}
-			return s, &s.Scope
-		},
-		Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
+		NewScope: func() *Scope { return &Scope{env: r} },
+		Begin:    r.begin, Flush: flush, Forget: r.memory.Forget,
 	})
 	return r
 }

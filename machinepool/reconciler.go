@@ -66,14 +66,10 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 	f.Track("kinds that MachinePools refer to", r.poolsOf)
 	r.workloads = r.newTracker()
 	r.passes = engine.NewReconciler(poolKind{
-		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget, NewScope: r.newScope,
+		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget,
+		NewScope: func() *Scope { return &Scope{env: r} },
 	})
 	return r, nil
-}
-
-func (r *Reconciler) newScope() (*Scope, *engine.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]) {
-	p := &Scope{env: r}
-	return p, &p.Scope
 }
 
 // withCluster completes a pool that was read: one whose spec names no cluster belongs to that of its label. Rule: Cluster API's page on the

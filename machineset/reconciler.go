@@ -53,10 +53,7 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.forget,
-		NewScope: func() (*Scope, *engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]) {
-			s := &Scope{env: r}
-			return s, &s.Scope
-		},
+		NewScope: func() *Scope { return &Scope{env: r} },
 	})
 	return r, nil
 }

@@ -204,11 +204,8 @@ func (f *Frame[S, U]) Track(refer string, wake external.Mapper) {
 
 // CheckKind reports what is missing in a kind, which name describes.
 func CheckKind[S, U any](name string, kind contract.KindOf[S, U]) error {
-	if kind.New == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
+	if kind.New == nil || kind.New() == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
 		return fmt.Errorf("%s needs a GVK, New, NewList and an Adapter", name)
-	}
-	if _, ok := kind.New().(client.Object); !ok {
-		return fmt.Errorf("%s: %s is no client.Object", name, kind.GVK)
 	}
 	if _, ok := kind.NewList().(client.ObjectList); !ok {
 		return fmt.Errorf("%s: %s has no list of client.Objects", name, kind.GVK)
@@ -218,8 +215,7 @@ func CheckKind[S, U any](name string, kind contract.KindOf[S, U]) error {
 
 // NewObject returns an empty object of a kind that passes CheckKind.
 func NewObject[S, U any](kind contract.KindOf[S, U]) client.Object {
-	obj, _ := kind.New().(client.Object)
-	return obj
+	return kind.New()
 }
 
 // NewList returns an empty list of a kind that passes CheckKind.
@@ -239,7 +235,7 @@ func (f *Frame[S, U]) Read(obj contract.Object, into *S) error {
 	return nil
 }
 
-// Name returns how errors name an object.
+// name returns how errors name an object.
 func (f *Frame[S, U]) name(key types.NamespacedName) string {
 	return f.Kind.GVK.Kind + " " + key.String()
 }

@@ -32,13 +32,18 @@ var ErrStale = errors.New("the caches are behind")
 // that of a step, all must be stale.
 func IsStale(err error) bool { return patch.Retryable(err, ErrStale) }
 
+// Embeds is the pointer to a Scope of a kind, which embeds a Scope.
+type Embeds[S, U any] interface{ self() *Scope[S, U] }
+
+func (s *Scope[S, U]) self() *Scope[S, U] { return s }
+
 // Kind is what a kind adds to the frame. S and U are its state and update, and P is the pointer to its Scope.
-type Kind[S, U, P any] struct {
+type Kind[S, U any, P Embeds[S, U]] struct {
 	Frame *Frame[S, U]
 	// Steps are those of a pass, in order.
 	Steps []Step[P]
-	// NewScope returns an empty Scope of the kind, and the Scope that it embeds.
-	NewScope func() (P, *Scope[S, U])
+	// NewScope returns an empty Scope of the kind.
+	NewScope func() P
 	// Begin completes the Scope before the first step; nil does nothing.
 	Begin func(ctx context.Context, p P)
 	// RunStep executes one step; nil calls it. A checkpoint without anything to write has no effect.
@@ -50,12 +55,12 @@ type Kind[S, U, P any] struct {
 }
 
 // Reconciler reconciles the objects of one kind. Safe for concurrent use for different objects.
-type Reconciler[S, U, P any] struct {
+type Reconciler[S, U any, P Embeds[S, U]] struct {
 	kind Kind[S, U, P]
 }
 
 // NewReconciler returns a Reconciler of a kind.
-func NewReconciler[S, U, P any](kind Kind[S, U, P]) *Reconciler[S, U, P] {
+func NewReconciler[S, U any, P Embeds[S, U]](kind Kind[S, U, P]) *Reconciler[S, U, P] {
 	if kind.Begin == nil {
 		kind.Begin = func(context.Context, P) {}
 	}
@@ -85,8 +90,8 @@ func (r *Reconciler[S, U, P]) Reconcile(ctx context.Context, request reconcile.R
 func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.Object) (reconcile.Result, error) {
 	r.kind.Frame.Options.Metrics.works(1)
 	defer r.kind.Frame.Options.Metrics.works(-1)
-	p, s := r.kind.NewScope()
-	f := r.kind.Frame
+	p, f := r.kind.NewScope(), r.kind.Frame
+	s := p.self()
 	if err := Begin(s, f, obj); err != nil {
 		r.kind.Frame.Options.Metrics.failed("read", err)
 		return reconcile.Result{}, reconcile.TerminalError(err)

@@ -90,11 +90,8 @@ type reconciler = *engine.Reconciler[contract.MachineDeploymentState, contract.M
 func (b *bench) reconciler() reconciler {
 	return engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *scope]{
 		Frame: b.frame, Steps: b.steps,
-		NewScope: func() (*scope, *engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
-			s := &scope{}
-			return s, &s.Scope
-		},
-		Begin: func(ctx context.Context, s *scope) { s.ReadCluster(ctx) },
+		NewScope: func() *scope { return &scope{} },
+		Begin:    func(ctx context.Context, s *scope) { s.ReadCluster(ctx) },
 		Flush: func(ctx context.Context, s *scope, err error) error {
 			return s.Flush(ctx, engine.Writing{Observes: err == nil && !s.Paused()})
 		},

@@ -53,10 +53,7 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 	r := &Reconciler{frame: f, kinds: kinds, ports: ports, options: options, keeper: keeper}
 	r.passes = engine.NewReconciler(engine.Kind[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]{
 		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: func(types.NamespacedName) {},
-		NewScope: func() (*Scope, *engine.Scope[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]) {
-			s := &Scope{env: r}
-			return s, &s.Scope
-		},
+		NewScope: func() *Scope { return &Scope{env: r} },
 	})
 	return r, nil
 }

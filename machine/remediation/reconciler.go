@@ -53,10 +53,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	})
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *scope]{
 		Frame: frame, Steps: steps(), Begin: r.begin, Flush: flush, Forget: func(types.NamespacedName) {},
-		NewScope: func() (*scope, *engine.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]) {
-			s := &scope{env: r}
-			return s, &s.Scope
-		},
+		NewScope: func() *scope { return &scope{env: r} },
 	})
 	return r, nil
 }

@@ -56,10 +56,7 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 	})
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
-		NewScope: func() (*Scope, *engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]) {
-			s := &Scope{env: r}
-			return s, &s.Scope
-		},
+		NewScope: func() *Scope { return &Scope{env: r} },
 	})
 	return r, nil
 }
