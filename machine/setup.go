@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"errors"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,30 +51,26 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, options Options) (P
 // taints of Nodes needs a source of its own.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	missing := r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil // without events no Machine would be reconciled again
-	err := errors.Join(engine.EventsMissing("WorkloadEvents", missing, "Machine", "cluster is connected"), r.ports.CheckEvents("Machine"))
-	if err != nil {
+	if err := engine.EventsMissing("WorkloadEvents", missing, "Machine", "cluster is connected"); err != nil {
 		return err
 	}
-	if err := r.IndexMachines(ctx); err != nil {
-		return err
-	}
-	builder := r.frame.Controller(ctx, mgr).
-		Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.otherClaimants))
-	for _, events := range r.workloads.Sources(ctx) {
-		builder = builder.WatchesRawSource(events)
-	}
-	if r.ports.ClusterOf != nil {
-		builder = builder.Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.besideControlPlane),
-			ctrlbuilder.WithPredicates(controlPlaneChanges()))
-	}
-	if r.options.Metrics != nil {
-		type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-		builder = builder.WatchesRawSource(source.Func(func(ctx context.Context, _ queue) error {
-			context.AfterFunc(ctx, r.options.Metrics.activate(r))
-			return nil
-		}))
-	}
-	return builder.Complete(r)
+	return r.frame.AddToManager(ctx, mgr, r, r.IndexMachines, func(b *engine.Builder) {
+		b.Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.otherClaimants))
+		for _, events := range r.workloads.Sources(ctx) {
+			b.WatchesRawSource(events)
+		}
+		if r.ports.ClusterOf != nil {
+			b.Watches(engine.NewObject(r.kind), handler.EnqueueRequestsFromMapFunc(r.besideControlPlane),
+				ctrlbuilder.WithPredicates(controlPlaneChanges()))
+		}
+		if r.options.Metrics != nil {
+			type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+			b.WatchesRawSource(source.Func(func(ctx context.Context, _ queue) error {
+				context.AfterFunc(ctx, r.options.Metrics.activate(r))
+				return nil
+			}))
+		}
+	})
 }
 
 // Wiring describes the parts of a Reconciler that need rights. A zero member means that the Reconciler has no such part: with only Kind

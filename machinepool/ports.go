@@ -48,12 +48,6 @@ func (p Ports) validate() error {
 	return errors.Join(p.Check(), nodes)
 }
 
-// validateEvents reports what AddToManager needs in addition to what New needs: without events no pool would be reconciled again.
-func (p Ports) validateEvents() error {
-	return errors.Join(p.CheckEvents("MachinePool"),
-		engine.EventsMissing("WorkloadEvents", p.NodesOf != nil && p.WorkloadEvents == nil, "MachinePool", "cluster is connected"))
-}
-
 // Defaults of Options.
 const (
 	// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The

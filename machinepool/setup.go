@@ -34,20 +34,18 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 // A pool is woken by a Node of its instances when that joins, goes, is replaced, cordoned or marked as leaving, when the status of one
 // of its conditions changes, and when something changes that Options.Propagation manages.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.ports.validateEvents(); err != nil {
+	missing := r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil // without events no pool would be reconciled again
+	if err := engine.EventsMissing("WorkloadEvents", missing, "MachinePool", "cluster is connected"); err != nil {
 		return err
 	}
-	if err := r.indexPools(ctx); err != nil {
-		return err
-	}
-	builder := r.frame.Controller(ctx, mgr)
-	if r.kinds.knowsMachines() { // also where only their claims count: nothing waits for their first list then
-		builder = builder.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
-	}
-	for _, events := range r.workloads.Sources(ctx) {
-		builder = builder.WatchesRawSource(events)
-	}
-	return builder.Complete(r)
+	return r.frame.AddToManager(ctx, mgr, r, r.indexPools, func(b *engine.Builder) {
+		if r.kinds.knowsMachines() { // also where only their claims count: nothing waits for their first list then
+			b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
+		}
+		for _, events := range r.workloads.Sources(ctx) {
+			b.WatchesRawSource(events)
+		}
+	})
 }
 
 // poolOfMachine maps an event about a Machine to the pool that controls it or, where none does, to the one that may adopt it.

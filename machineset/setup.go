@@ -2,7 +2,6 @@ package machineset
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,17 +25,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kind
 // A set is reconciled when its Machines are created, deleted or being deleted, when their labels, annotations, owners or
 // Nodes change, and when one of their conditions does. Events of many Machines at once cause one pass.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.frame.Ports.CheckEvents(r.kinds.Set.GVK.Kind); err != nil {
-		return err
-	}
-	if err := r.IndexMachines(ctx); err != nil {
-		return err
-	}
-	builder := r.frame.Controller(ctx, mgr).Watches(r.machines.Watched(), r.machines.Events())
-	if err := builder.Complete(r); err != nil {
-		return fmt.Errorf("controller %s: %w", r.frame.Options.Name, err)
-	}
-	return nil
+	return r.frame.AddToManager(ctx, mgr, r, r.IndexMachines, func(b *engine.Builder) {
+		b.Watches(r.machines.Watched(), r.machines.Events())
+	})
 }
 
 // IndexMachines registers the indexes of Machines and sets with the cache. AddToManager calls it. If you call ReconcileObject from your

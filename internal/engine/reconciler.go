@@ -44,13 +44,13 @@ type Kind[S, U any, P Embeds[S, U]] struct {
 	Steps []Step[P]
 	// NewScope returns an empty Scope of the kind.
 	NewScope func() P
-	// Begin completes the Scope before the first step; nil does nothing.
+	// Begin completes the Scope before the first step.
 	Begin func(ctx context.Context, p P)
 	// RunStep executes one step; nil calls it. A checkpoint without anything to write has no effect.
 	RunStep RunFunc[P]
 	// Flush writes the object at the end of the pass. err is that of the steps with the deferred ones, nil when none failed.
 	Flush func(ctx context.Context, p P, err error) error
-	// Forget removes what the kind remembers about an object.
+	// Forget removes what the kind remembers about an object; nil does nothing.
 	Forget func(types.NamespacedName)
 }
 
@@ -61,9 +61,6 @@ type Reconciler[S, U any, P Embeds[S, U]] struct {
 
 // NewReconciler returns a Reconciler of a kind.
 func NewReconciler[S, U any, P Embeds[S, U]](kind Kind[S, U, P]) *Reconciler[S, U, P] {
-	if kind.Begin == nil {
-		kind.Begin = func(context.Context, P) {}
-	}
 	watch(kind.Frame.Options.Metrics, kind.Steps)
 	return &Reconciler[S, U, P]{kind}
 }
@@ -194,5 +191,7 @@ func join(a, b error) error {
 // your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
 func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) {
 	r.kind.Frame.writes.Forget(key)
-	r.kind.Forget(key)
+	if r.kind.Forget != nil {
+		r.kind.Forget(key)
+	}
 }

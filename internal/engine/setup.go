@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,9 +21,20 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// Controller returns the builder of a controller with the watches that all kinds have: the objects that match the watch filter, what they
-// refer to, and their Clusters.
-func (f *Frame[S, U]) Controller(ctx context.Context, mgr ctrl.Manager) *ctrlbuilder.Builder {
+// Builder is that of a controller.
+type Builder = ctrlbuilder.Builder
+
+// AddToManager adds a reconciler of the kind to a manager as a controller, with an index and with the watches that all kinds have: the
+// objects that match the watch filter, what they refer to, and their Clusters. watch adds those of the kind.
+func (f *Frame[S, U]) AddToManager(
+	ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler, index func(context.Context) error, watch func(*Builder),
+) error {
+	if err := f.Ports.CheckEvents(f.Kind.GVK.Kind); err != nil {
+		return err
+	}
+	if err := index(ctx); err != nil {
+		return err
+	}
 	builder := ctrl.NewControllerManagedBy(mgr).Named(f.Options.Name).WithOptions(f.Options.Controller).
 		For(NewObject(f.Kind), ctrlbuilder.WithPredicates(f.WatchFilterPredicate())).
 		WatchesRawSource(f.Tracker)
@@ -31,7 +43,11 @@ func (f *Frame[S, U]) Controller(ctx context.Context, mgr ctrl.Manager) *ctrlbui
 			return f.ByKey(ctx, key.Namespace, ClusterKey(key))
 		}))
 	}
-	return builder
+	watch(builder)
+	if err := builder.Complete(r); err != nil {
+		return fmt.Errorf("controller %s: %w", f.Options.Name, err)
+	}
+	return nil
 }
 
 // Setup is what SetupWithManager of each kind does: it creates a reconciler and adds it to a manager. Without a recorder it sets the

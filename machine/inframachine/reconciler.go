@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -52,7 +51,7 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 	f.Track("kinds that InfraMachines refer to", func(context.Context, client.Object, client.Object) []reconcile.Request { return nil })
 	r := &Reconciler{frame: f, kinds: kinds, ports: ports, options: options, keeper: keeper}
 	r.passes = engine.NewReconciler(engine.Kind[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]{
-		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: func(types.NamespacedName) {},
+		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush,
 		NewScope: func() *Scope { return &Scope{env: r} },
 	})
 	return r, nil

@@ -28,11 +28,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.IndexInfraMachines(ctx); err != nil {
-		return err
-	}
-	return r.frame.Controller(ctx, mgr).Watches(engine.NewObject(r.kinds.Machine),
-		handler.EnqueueRequestsFromMapFunc(r.ofMachine), ctrlbuilder.WithPredicates(r.machineChanges())).Complete(r)
+	return r.frame.AddToManager(ctx, mgr, r, r.IndexInfraMachines, func(b *engine.Builder) {
+		b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.ofMachine),
+			ctrlbuilder.WithPredicates(r.machineChanges()))
+	})
 }
 
 // ofMachine maps an event about a Machine to its InfraMachine.

@@ -52,7 +52,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		InCluster: r.inCluster,
 	})
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *scope]{
-		Frame: frame, Steps: steps(), Begin: r.begin, Flush: flush, Forget: func(types.NamespacedName) {},
+		Frame: frame, Steps: steps(), Begin: r.begin, Flush: flush,
 		NewScope: func() *scope { return &scope{env: r} },
 	})
 	return r, nil

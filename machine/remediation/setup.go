@@ -2,7 +2,6 @@ package remediation
 
 import (
 	"context"
-	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,29 +30,20 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w clus
 // A check is reconciled when its Machines are created, changed or deleted, when the status of a condition of a Node of its cluster changes,
 // when a limit is reached, and when another check of the namespace changes.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.ports.CheckEvents(r.kinds.Check.GVK.Kind); err != nil {
-		return err
-	}
 	if err := engine.EventsMissing("WorkloadEvents", r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil, r.kinds.Check.GVK.Kind,
 		"Nodes change"); err != nil {
-		return err
-	}
-	if err := r.Index(ctx); err != nil {
 		return err
 	}
 	ofCheck := func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return r.frame.ByKey(ctx, obj.GetNamespace(), "")
 	}
-	builder := r.frame.Controller(ctx, mgr).
-		Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.beside)).
-		Watches(engine.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck))
-	for _, nodes := range r.workloads.Sources(ctx) {
-		builder = builder.WatchesRawSource(nodes)
-	}
-	if err := builder.Complete(r); err != nil {
-		return fmt.Errorf("controller %s: %w", r.frame.Options.Name, err)
-	}
-	return nil
+	return r.frame.AddToManager(ctx, mgr, r, r.Index, func(b *engine.Builder) {
+		b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.beside)).
+			Watches(engine.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck))
+		for _, nodes := range r.workloads.Sources(ctx) {
+			b.WatchesRawSource(nodes)
+		}
+	})
 }
 
 // Index registers the index of checks with the cache. AddToManager calls it.

@@ -83,18 +83,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kind
 // AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is
 // started. A deployment is reconciled when its sets or their Machines change.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.frame.Ports.CheckEvents(r.kinds.Deployment.GVK.Kind); err != nil {
-		return err
-	}
-	if err := r.Index(ctx); err != nil {
-		return err
-	}
-	builder := r.frame.Controller(ctx, mgr).Watches(r.sets.Watched(), r.sets.Events()).
-		Watches(engine.NewObject(r.kinds.Machine), r.machineEvents())
-	if err := builder.Complete(r); err != nil {
-		return fmt.Errorf("controller %s: %w", r.frame.Options.Name, err)
-	}
-	return nil
+	return r.frame.AddToManager(ctx, mgr, r, r.Index, func(b *engine.Builder) {
+		b.Watches(r.sets.Watched(), r.sets.Events()).Watches(engine.NewObject(r.kinds.Machine), r.machineEvents())
+	})
 }
 
 // Index registers the indexes of deployments, sets and Machines with the cache. AddToManager calls it. If you call ReconcileObject from
