@@ -70,14 +70,16 @@ func Own(
 // IsSame asks the API server whether there is no other object of the name: the cache may be behind. Safe for concurrent use.
 func (s *Scope[S, U]) IsSame(ctx context.Context) (bool, error) {
 	m := s.Common()
-	return external.ConfirmUID(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
+	live, err := external.ConfirmSame(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
+	return live != nil, err
 }
 
 // IsKept asks the API server whether the object is the one that was read and is not being deleted: what a pass over a cache that is behind
 // makes for it would be left. Call it before something is made outside of the API server.
 func (s *Scope[S, U]) IsKept(ctx context.Context) (bool, error) {
 	m := s.Common()
-	return external.ConfirmKept(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
+	live, err := external.ConfirmSame(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
+	return live != nil && live.DeletionTimestamp == nil, err
 }
 
 // ConfirmAbsent asks the API server whether an object is gone, see external.ConfirmAbsent.

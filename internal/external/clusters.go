@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -45,9 +47,7 @@ type Clusters struct {
 	gvk    schema.GroupVersionKind
 	layout *contract.ClusterLayout
 	object client.Object // an empty object of the watched type
-	cache  cache.Cache
 	reader client.Reader
-	clock  clock.PassiveClock
 
 	tracker *Tracker
 
@@ -94,7 +94,7 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 		options.Object = u
 	}
 	clusters := &Clusters{
-		gvk: clusterGVK(options.Version), layout: layout, object: options.Object, cache: c, reader: reader, clock: options.Clock,
+		gvk: clusterGVK(options.Version), layout: layout, object: options.Object, reader: reader,
 		tracker: NewTracker(c, nil, "Clusters"), since: sync.OnceValue(options.Clock.Now),
 	}
 	clusters.tracker.clock, clusters.tracker.news = options.Clock, clusters.isNews
@@ -113,39 +113,110 @@ const unsyncedGrace = 30 * time.Second
 // a Cluster that is not in the cache. A Cluster that cannot be
 // read is Unread, with a Problem if a person can do something. The error is one of the API server or of the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
-	view := ClusterView{Presence: Unread, GVK: c.gvk}
+	found := Object{GVK: c.gvk, Presence: Unread}
 	obj, _ := c.object.DeepCopyObject().(client.Object)
-	synced, err := c.tracker.Ensure(ctx, obj)
+	err := c.tracker.read(ctx, key, obj, &found)
+	view := ClusterView{Presence: found.Presence, GVK: c.gvk, Problem: found.Problem, RetryAfter: found.RetryAfter}
 	switch {
-	case meta.IsNoMatchError(err):
-		view.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
-			"%s of %s are not served: install its CustomResourceDefinition, or do not have Clusters read", c.gvk.Kind, c.gvk.GroupVersion())}
-		view.RetryAfter = NotServedRetry
-		return view, nil
 	case err != nil:
-		return view, fmt.Errorf("watch Clusters: %w", err)
-	case !synced:
-		view.RetryAfter = UnsyncedRetry
-		if c.clock.Since(c.since()) >= unsyncedGrace {
-			view.Problem = Problem{ReasonCacheNotSynced, "The first list of Clusters has not come back: look for missing list and watch permissions"}
+	case found.Problem.Reason == ReasonVersionNotServed:
+		view.Problem.Message = fmt.Sprintf("%s of %s are not served: install its CustomResourceDefinition, or do not have Clusters read",
+			c.gvk.Kind, c.gvk.GroupVersion())
+	case found.Problem.Reason == ReasonCacheNotSynced && c.tracker.clock.Since(c.since()) < unsyncedGrace:
+		view.Problem = Problem{}
+	case found.Presence == Absent:
+		var gone bool
+		if gone, err = ConfirmAbsent(ctx, c.reader, c.gvk, key); !gone {
+			view.Presence, view.RetryAfter = Unread, AbsenceRetry
 		}
-		return view, nil
-	}
-	err = c.cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err):
-		gone, err := ConfirmAbsent(ctx, c.reader, c.gvk, key)
-		if view.RetryAfter = AbsenceRetry; gone {
-			view.Presence, view.RetryAfter = Absent, 0
+	case found.Presence == Present:
+		if err := c.read(obj, &view.State); err != nil { // the object violates its contract; a person must correct it
+			view.Presence, view.State, view.Problem = Unread, contract.ClusterState{}, Problem{ReasonContractViolation, err.Error()}
 		}
-		return view, err
-	case err != nil:
-		return view, fmt.Errorf("read Cluster %s: %w", key, err)
 	}
-	if err := c.read(obj, &view.State); err != nil { // the object violates its contract; a person must correct it
-		view.State, view.Problem = contract.ClusterState{}, Problem{ReasonContractViolation, err.Error()}
-		return view, nil //nolint:nilerr // the Problem reports it, and a retry does not help
+	return view, err
+}
+
+// read fills a state. The error tells how the object violates its contract. The Go type of a Cluster is not known here, so its object is
+// converted to unstructured content.
+func (c *Clusters) read(obj client.Object, into *contract.ClusterState) error {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return c.layout.Read(u, into)
 	}
-	view.Presence = Present
-	return view, nil
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return fmt.Errorf("read %T: %w", obj, err)
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(c.gvk) // typed objects in a cache have no TypeMeta
+	return c.layout.Read(u, into)
+}
+
+// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues the requests of mapper for
+// a Cluster when the Cluster was created or deleted, is paused or resumed, is being deleted, is initialized, or has
+// another control plane or other labels, which MachineDrainRules select by. Other changes of a Cluster cause no event.
+func (c *Clusters) Source(mapper ClusterMapper) source.Source {
+	return source.Func(func(ctx context.Context, q queue) error {
+		c.tracker.start(&sink{ctx, q, func(_ context.Context, _, obj client.Object) []reconcile.Request {
+			return mapper(client.ObjectKeyFromObject(obj))
+		}})
+		return nil
+	})
+}
+
+// isNews reports whether a change of a Cluster matters to its Machines. Its other fields, such as the number of Machines that are up to
+// date, change often.
+func (c *Clusters) isNews(before, now client.Object) bool {
+	var old, fresh contract.ClusterState
+	if c.read(before, &old) != nil || c.read(now, &fresh) != nil {
+		return true
+	}
+	for _, s := range []*contract.ClusterState{&old, &fresh} {
+		s.Metadata = contract.Metadata{UID: s.UID, Deleting: s.Deleting, Labels: s.Labels}
+	}
+	return !reflect.DeepEqual(old, fresh)
+}
+
+// ClusterMapper returns the requests to enqueue for an event of a Cluster, by its namespace and name.
+type ClusterMapper func(types.NamespacedName) []reconcile.Request
+
+// ClusterView is what a pass knows about the Cluster of a Machine. The zero ClusterView is a Machine without a Cluster.
+// It is a value; the objects that it refers to may be shared with a cache and must not be changed.
+type ClusterView struct {
+	// Presence tells whether the other fields are known. Absent means that the API server said so. Unread means that
+	// nothing is known: the Cluster may be paused.
+	Presence Presence
+	// GVK is the Cluster's kind, for owner references; with the zero value none is added.
+	GVK schema.GroupVersionKind
+	// State is the content of the Cluster; zero unless Present.
+	State contract.ClusterState
+	// Problem is why the Cluster is Unread; zero if a person can do nothing.
+	Problem Problem
+	// RetryAfter is when to look again if no event may come; zero if one will come.
+	RetryAfter time.Duration
+	// ControlPlane is what is known about the object that the Cluster references as its control plane: NotReferenced
+	// without one. It is read only for a Machine in deletion, by the Reconciler if ClusterOf has not read it.
+	ControlPlane Object
+	// ControlPlaneState is the content of that object; zero unless ControlPlane is Present.
+	ControlPlaneState contract.ControlPlaneState
+	// ActiveControlPlaneMachines is the number of control plane Machines of the Cluster that are not being deleted. It
+	// is counted only for a Machine in deletion, by the Reconciler if ClusterOf has not counted it. Absent means
+	// unknown, not zero.
+	ActiveControlPlaneMachines contract.Opt[int]
+	// ControlPlaneUncounted means that those Machines cannot be counted, because they may have another kind than the
+	// Machine, or because there is no index. Then ActiveControlPlaneMachines stays absent, and no decision uses it.
+	ControlPlaneUncounted bool
+}
+
+// Stays reports whether the Cluster may become an owner: it exists, has the UID that was read, and is not being
+// deleted. It asks the API server with one request, or none if the view is enough. A Cluster that is deleted with
+// --cascade=orphan releases its dependents; a dependent that becomes owned again would be garbage collected with it.
+// The reader must not read a cache. Rule: Kubernetes' controllers check again before they adopt
+// (RecheckDeletionTimestamp).
+func (v ClusterView) Stays(ctx context.Context, reader client.Reader) (bool, error) {
+	if v.Presence != Present || v.GVK.Empty() || v.State.UID == "" || !v.State.Deleting.IsZero() {
+		return false, nil
+	}
+	live, err := ConfirmSame(ctx, reader, v.GVK, v.State.Key, v.State.UID)
+	return live != nil && live.DeletionTimestamp == nil, err
 }

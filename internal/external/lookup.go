@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,118 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 )
+
+// Presence tells what is known about a referenced object. Unread is not Absent: nothing is destroyed or skipped because
+// of a read that did not happen.
+type Presence uint8
+
+// Values of Presence.
+const (
+	// NotReferenced means that there is no reference.
+	NotReferenced Presence = iota
+	// Unread means that the object could not be read; Object.Problem tells why if a person can do something about it.
+	Unread
+	// KindMissing means that the CustomResourceDefinition of the kind does not exist.
+	KindMissing
+	// Absent means that the object does not exist.
+	Absent
+	// Present means that the object was read.
+	Present
+)
+
+// Problem tells why a referenced object cannot be used, as the reason and message of a condition.
+type Problem struct{ Reason, Message string }
+
+// Reasons of Problems. A person can solve each of them, and the reconciler then continues by itself. Cluster API
+// reports most of them only in its log.
+const (
+	// ReasonInternalError means that a reference is incomplete. The reason is Cluster API's.
+	ReasonInternalError = "InternalError"
+	// ReasonCRDNotFound means that no CustomResourceDefinition has the name that the contract requires for the kind.
+	ReasonCRDNotFound = "CRDNotFound"
+	// ReasonContractLabelMissing means that the CRD of the kind has no label of a supported contract.
+	ReasonContractLabelMissing = "ContractLabelMissing"
+	// ReasonContractViolation means that a field of the contract has a value of a wrong type.
+	ReasonContractViolation = "ContractViolation"
+	// ReasonVersionNotServed means that the API version in the contract label is not served.
+	ReasonVersionNotServed = "VersionNotServed"
+	// ReasonCacheNotSynced means that the first list of the kind is not complete.
+	ReasonCacheNotSynced = "CacheNotSynced"
+)
+
+// Object is what is known about a referenced object. It is a value; the objects that it refers to are shared with a
+// cache.
+type Object struct {
+	Ref      contract.Ref
+	Presence Presence
+	// GVK and Contract tell how the object is read; zero while its kind is missing or unread.
+	GVK      schema.GroupVersionKind
+	Contract contract.Version
+	// Foreign means that another controller owns the object. It is neither used nor deleted. The caller of the Tracker
+	// sets it.
+	Foreign bool
+	// Object is a view that must not be changed; nil unless Present.
+	Object *unstructured.Unstructured
+	// Problem is zero if a person can do nothing.
+	Problem Problem
+	// RetryAfter is when to look again if no event may come; zero if one will come.
+	RetryAfter time.Duration
+}
+
+// Usable reports whether the object was read and has no Problem.
+func (o Object) Usable() bool { return o.Presence == Present && o.Problem == (Problem{}) }
+
+// Deleting reports whether the object exists and is being deleted.
+func (o Object) Deleting() bool { return o.Object != nil && o.Object.GetDeletionTimestamp() != nil }
+
+const (
+	// UnsyncedRetry is Object.RetryAfter while the first list of a kind is not complete.
+	UnsyncedRetry = time.Second
+	// NotServedRetry is Object.RetryAfter while a version is not served: discovery has no events.
+	NotServedRetry = 5 * time.Second
+	// AbsenceRetry is when to look again for an object that the API server has but the cache does not have yet: its event will come.
+	AbsenceRetry = time.Second
+)
+
+// ConfirmAbsent asks the API server whether an object that is not in the cache is really gone, with one request for its
+// metadata. The reader must not read a cache. Use it before anything is destroyed or skipped because an object is gone,
+// because a cache may be behind.
+func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(gvk)
+	err := reader.Get(ctx, key, obj)
+	switch {
+	case SaysGone(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("make sure that %s %s is gone: %w", gvk.Kind, key, err)
+	}
+	return false, nil
+}
+
+// ConfirmSame asks the API server whether an object still has this UID, so that it is not a new object with the same name, and returns its
+// metadata, nil when it has not. It sends one list request for the metadata, so it needs no right beyond those of a cache. The reader must
+// not read a cache.
+func ConfirmSame(
+	ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID,
+) (*metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err := reader.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	if err != nil {
+		return nil, fmt.Errorf("make sure that %s %s is still the same: %w", gvk.Kind, key, err)
+	}
+	if len(list.Items) != 1 || list.Items[0].UID != uid {
+		return nil, nil //nolint:nilnil // it has not
+	}
+	return &list.Items[0], nil
+}
+
+// SaysGone reports whether an error means that the object does not exist. A 404 for an API version that is not served
+// does not mean that.
+func SaysGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
 
 // CRDGVK returns the kind of CustomResourceDefinitions.
 func CRDGVK() schema.GroupVersionKind {
@@ -46,48 +159,61 @@ func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref c
 	if err != nil || !resolved {
 		return found, err
 	}
-	obj := ofKind(found.GVK)
-	if watched, err := t.watched(ctx, obj, &found); err != nil || !watched {
-		return found, err
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(found.GVK)
+	err = t.read(ctx, types.NamespacedName{Namespace: requester.Namespace, Name: ref.Name}, obj, &found)
+	if found.Presence == Present {
+		found.Object = obj
 	}
-	err = t.cache.Get(ctx, types.NamespacedName{Namespace: requester.Namespace, Name: ref.Name}, obj, client.UnsafeDisableDeepCopy)
+	return found, err
+}
+
+// read reads an object of the kind in found, which it has watched, from the cache. While that is impossible, the Presence in found stays as
+// it is, and the Problem tells why.
+func (t *Tracker) read(ctx context.Context, key types.NamespacedName, into client.Object, found *Object) error {
+	synced, err := t.Ensure(ctx, into)
+	switch {
+	case meta.IsNoMatchError(err):
+		found.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
+			"%s is not served, although the label of its CustomResourceDefinition names version %s: correct the label %s or serve the version",
+			found.GVK.GroupKind(), found.GVK.Version, found.Contract.Label())}
+		found.RetryAfter = NotServedRetry
+		return nil
+	case err != nil:
+		return fmt.Errorf("watch %s: %w", found.GVK.Kind, err)
+	case !synced:
+		found.Problem = Problem{ReasonCacheNotSynced, fmt.Sprintf(
+			"The first list of %s has not come back: if this lasts, look for missing list and watch permissions", found.GVK.GroupKind())}
+		found.RetryAfter = UnsyncedRetry
+		return nil
+	}
+	err = t.cache.Get(ctx, key, into, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		found.Presence = Absent
 	case err != nil:
-		return found, fmt.Errorf("read %s %s/%s: %w", ref.Kind, requester.Namespace, ref.Name, err)
+		return fmt.Errorf("read %s %s: %w", found.GVK.Kind, key, err)
 	default:
-		found.Presence, found.Object = Present, obj
+		found.Presence = Present
 	}
-	return found, nil
-}
-
-// ofKind is an empty object of a kind.
-func ofKind(gvk schema.GroupVersionKind) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(gvk)
-	return obj
+	return nil
 }
 
 // resolve finds the version and the contract of the kind, from the labels of its cached CRD. If it returns false, found tells why.
 func (t *Tracker) resolve(ctx context.Context, found *Object) (bool, error) {
-	gk, crd := found.Ref.GroupKind(), CRDMetadata()
-	synced, err := t.Ensure(ctx, crd)
-	if err != nil {
-		return false, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
-	}
-	if !synced {
-		found.RetryAfter = UnsyncedRetry
-		return false, nil
-	}
+	gk, crd, definition := found.Ref.GroupKind(), CRDMetadata(), Object{GVK: CRDGVK()}
 	name, resolved := contract.CRDName(gk), contract.Resolved{}
-	switch err = t.cache.Get(ctx, types.NamespacedName{Name: name}, crd, client.UnsafeDisableDeepCopy); {
-	case apierrors.IsNotFound(err):
-		err, found.Presence = contract.MissingCRD(gk), KindMissing
+	err := t.read(ctx, types.NamespacedName{Name: name}, crd, &definition)
+	switch {
 	case err != nil:
-		return false, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
-	default:
+		return false, err
+	case definition.Presence == Absent:
+		err, found.Presence = contract.MissingCRD(gk), KindMissing
+	case definition.Presence == Present:
 		resolved, err = contract.Resolve(name, crd.Labels, t.contracts...)
+	default:
+		found.RetryAfter = definition.RetryAfter
+		return false, nil
 	}
 	if problem, known := kindProblem(err); known {
 		found.Problem = problem
@@ -109,27 +235,6 @@ func kindProblem(err error) (Problem, bool) {
 	default:
 		return Problem{}, false
 	}
-}
-
-// watched ensures that the kind is watched. If it returns false, found tells why.
-func (t *Tracker) watched(ctx context.Context, kind client.Object, found *Object) (bool, error) {
-	synced, err := t.Ensure(ctx, kind)
-	switch {
-	case meta.IsNoMatchError(err):
-		found.Problem = Problem{ReasonVersionNotServed, fmt.Sprintf(
-			"%s is not served, although the label of its CustomResourceDefinition names version %s: correct the label %s or serve the version",
-			found.GVK.GroupKind(), found.GVK.Version, found.Contract.Label())}
-		found.RetryAfter = NotServedRetry
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("watch %s: %w", found.GVK.Kind, err)
-	case !synced:
-		found.Problem = Problem{ReasonCacheNotSynced, fmt.Sprintf(
-			"The first list of %s has not come back: if this lasts, look for missing list and watch permissions", found.GVK.GroupKind())}
-		found.RetryAfter = UnsyncedRetry
-		return false, nil
-	}
-	return true, nil
 }
 
 // ReadSecret reads a Secret without a logger in the context. client-go logs the body of each answer with the logger of the context from
