@@ -14,9 +14,6 @@ import (
 // undoneGrace is how long after the next attempt an object counts as contested: until then another writer can undo that too.
 const undoneGrace = 10 * time.Second
 
-// undoneByOthers is how long the condition of another process stays: that may be in the fight still.
-const undoneByOthers = 2 * time.Minute
-
 // writes are when the status of an object was written last, what other writers undo of the writes of its passes, until when, and what the
 // API server did not store of the last one.
 type writes struct {
@@ -48,16 +45,11 @@ func (s *Scope[S, U]) remember(err error) {
 func (s *Scope[S, U]) contest(err error) {
 	s.remember(err)
 	have := s.writes()
-	stored, _ := Find(s.Stored, contract.ConditionContested)
-	age := s.Now.Sub(stored.LastTransitionTime.Time)
 	switch {
 	case s.Now.Before(have.until):
 		s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, have.undone))
 		s.Requeue(have.until.Sub(s.Now))
-	case stored.Status != metav1.ConditionTrue:
-	case have.undone != stored.Message && age >= 0 && age < undoneByOthers: // a clock that was set back keeps nothing
-		s.Requeue(undoneByOthers - age)
-	default:
+	case HasStatus(s.Stored, contract.ConditionContested, metav1.ConditionTrue):
 		s.Assert(Condition(contract.ConditionContested, metav1.ConditionFalse, contract.ReasonNotContested, ""))
 	}
 }

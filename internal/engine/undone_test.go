@@ -123,18 +123,6 @@ func TestContest(t *testing.T) {
 		f.goesOn(2*time.Minute, nobody)
 		require.Equal(t, 5, f.goesOn(600*time.Millisecond, f.resets(label)), "a new fight begins with a burst")
 	})
-	t.Run("the condition of another process stays for two minutes, which may still be in the fight", func(t *testing.T) {
-		f := newFight(t, labels)
-		f.goesOn(10*time.Second, f.resets(label))
-		theirs, err := engine.NewFrame(f.frame.Kind, testFinalizer, f.frame.Ports, f.frame.Options, nil)
-		require.NoError(t, err)
-		f.frame = theirs
-		f.r = f.reconciler()
-		f.goesOn(100*time.Second, nobody)
-		require.Equal(t, metav1.ConditionTrue, f.contested().Status)
-		f.goesOn(30*time.Second, nobody)
-		require.Equal(t, metav1.ConditionFalse, f.contested().Status)
-	})
 	t.Run("a status that depends on metadata which is not kept is not written", func(t *testing.T) {
 		phase := "first"
 		f := newFight(t, func(s *scope) {
