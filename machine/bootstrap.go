@@ -31,7 +31,7 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	if decision.Created {
 		s.SetBootstrapReady()
 	}
-	s.recordFailure(decision.Failure.Or(engine.Failure{}))
+	s.recordFailure(decision.Failure)
 	s.Assert(decision.Condition)
 	return Result{RequeueAfter: s.Bootstrap.RetryAfter}, nil
 }

@@ -26,7 +26,7 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 	facts.External = found
 	p.bootstrapRead = found.Usable()
 	d := engine.DecideBootstrap(facts)
-	p.failure = cmp.Or(p.failure, d.Failure.Or(engine.Failure{}))
+	p.failure = cmp.Or(p.failure, d.Failure)
 	p.Assert(d.Condition)
 	if name, set := d.DataSecretName.Get(); set {
 		setIf(&p.Update.DataSecretName, p.State.Template.DataSecretName, name)

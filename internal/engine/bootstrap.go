@@ -28,8 +28,8 @@ type BootstrapDecision struct {
 	// Created is true when the data exists, or once did.
 	Created   bool
 	Condition metav1.Condition
-	// Failure is what the config reports as a permanent failure, absent when the config was not read.
-	Failure contract.Opt[Failure]
+	// Failure is what the config reports as a permanent failure.
+	Failure Failure
 }
 
 // DecideBootstrap applies the contract: the name is copied once, when the provider reports the data as created, and never changes
@@ -42,7 +42,6 @@ func DecideBootstrap(f BootstrapFacts) BootstrapDecision {
 		return d
 	}
 	if f.External.Presence == external.NotReferenced {
-		d.Failure = contract.Some(Failure{})
 		if f.Named {
 			return set(metav1.ConditionTrue, contract.ReasonDataSecretProvided, "")
 		}
@@ -54,7 +53,7 @@ func DecideBootstrap(f BootstrapFacts) BootstrapDecision {
 		return d
 	}
 	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
-	d.Failure = contract.Some(FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage))
+	d.Failure = FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
 	d.Condition = Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
 		Initialized(contract.ConditionBootstrapConfigReady, ready || f.Named, kind+" status.initialization.dataSecretCreated is false"))
 	if !ready || f.Named || f.Deleting || f.External.Deleting() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -276,9 +277,6 @@ func (f *Frame[S, U]) ControllerOf(obj metav1.Object) []reconcile.Request {
 
 // Group returns the API group of an apiVersion.
 func Group(apiVersion string) string {
-	group, _, found := strings.Cut(apiVersion, "/")
-	if !found {
-		return ""
-	}
-	return group
+	gv, _ := schema.ParseGroupVersion(apiVersion)
+	return gv.Group
 }

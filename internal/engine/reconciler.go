@@ -106,17 +106,12 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 	}
 	r.kind.Begin(ctx, p)
 	err := r.pass(ctx, p, s)
-	if s.EndsWith(err) {
-		s.requeue, err = 0, nil
-	}
 	if s.released {
 		r.Forget(key)
 	}
 	switch {
-	case err == nil:
+	case err == nil, Undone(err) != nil && IsStale(err): // remember has requested the next attempt
 		return reconcile.Result{RequeueAfter: s.requeue}, nil
-	case Undone(err) != nil && IsStale(err):
-		return reconcile.Result{RequeueAfter: Soonest(s.requeue, Undone(err).After)}, nil
 	case IsStale(err):
 		return reconcile.Result{RequeueAfter: ConflictRetry}, nil
 	}
@@ -131,16 +126,17 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 		return RunStep(ctx, step, p, s, r.kind.RunStep)
 	})
 	s.Requeue(result.RequeueAfter)
-	err = join(err, s.deferred)
+	err = errors.Join(err, s.deferred)
 	s.contest(err)
 	writing := trace.StartRegion(ctx, regionWrite)
 	unwritten := r.kind.Flush(ctx, p, err)
 	writing.End()
-	s.remember(unwritten) // the next pass asserts it
-	if !s.EndsWith(unwritten) {
-		r.kind.Frame.Options.Metrics.failed("write", unwritten)
+	if external.SaysGone(unwritten) {
+		unwritten = nil // the event of its removal follows
 	}
-	return join(err, unwritten)
+	s.remember(unwritten) // the next pass asserts it
+	r.kind.Frame.Options.Metrics.failed("write", unwritten)
+	return errors.Join(err, unwritten)
 }
 
 // regionWrite is the region in which a pass writes its object. The regions of steps have the names of the steps.
@@ -169,22 +165,6 @@ func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U
 	s.checkpoint = s.checkpoint || result.Checkpoint
 	s.frame.Options.Metrics.ran(step.Name, result, err)
 	return result, err
-}
-
-// EndsWith reports whether an error only says that an object in deletion, whose last finalizer was removed, no longer exists.
-func (s *Scope[S, U]) EndsWith(err error) bool {
-	return s.Deleting() && len(s.Common().Finalizers) == 0 && external.SaysGone(err)
-}
-
-// join joins two errors, and keeps the tree as it is when there is only one.
-func join(a, b error) error {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return errors.Join(a, b)
 }
 
 // Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in

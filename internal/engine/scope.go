@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,7 +81,7 @@ func (s *Scope[S, U]) DeferError(err error) error {
 	if err == nil || !s.Deleting() {
 		return err
 	}
-	s.deferred = join(s.deferred, err)
+	s.deferred = errors.Join(s.deferred, err)
 	return nil
 }
 

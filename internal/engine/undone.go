@@ -64,9 +64,9 @@ func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing, err error) er
 	var none U
 	s.Update, s.Asserted = none, nil
 	s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, undone.Error()))
-	decided, failed := s.decided(s.Object, false)
+	decided, failed := s.decided(s.Object, s.Asserted, false)
 	if w.Silent || failed != nil || !s.isDue() {
 		return err
 	}
-	return join(err, s.writeStatus(ctx, s.Object, decided.Status(), w))
+	return errors.Join(err, s.writeStatus(ctx, s.Object, decided.Status(), w))
 }

@@ -34,7 +34,7 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 	if !s.hasChanges(w.Observes) {
 		return nil
 	}
-	decided, err := s.decided(s.Object, w.Observes)
+	decided, err := s.decided(s.Object, s.Asserted, w.Observes)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 		return err
 	}
 	if current != s.Object { // the write of the metadata has changed what the status is written on
-		if decided, err = s.decided(current, w.Observes); err != nil {
+		if decided, err = s.decided(current, s.Asserted, w.Observes); err != nil {
 			return err
 		}
 	}
@@ -79,9 +79,6 @@ func (s *Scope[S, U]) isGone(current contract.Object) bool {
 	return s.Deleting() && len(current.GetFinalizers()) == 0
 }
 
-// Written reports whether this pass has written the object.
-func (s *Scope[S, U]) Written() bool { return s.answer != nil }
-
 // WroteStatus reports whether this pass has written the status.
 func (s *Scope[S, U]) WroteStatus() bool { return s.wroteStatus }
 
@@ -92,10 +89,10 @@ func (s *Scope[S, U]) hasChanges(observes bool) bool {
 }
 
 // decided applies what the pass has decided to an object.
-func (s *Scope[S, U]) decided(obj contract.Object, observes bool) (patch.Contents, error) {
+func (s *Scope[S, U]) decided(obj contract.Object, asserted []metav1.Condition, observes bool) (patch.Contents, error) {
 	u := s.Update
 	common := ChangesOf(&u)
-	*common.Conditions = contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)
+	*common.Conditions = contract.ChangedConditions(s.Stored, asserted, s.generation, s.Now)
 	*common.ObservedGeneration = contract.Change[int64]{}
 	if observes {
 		*common.ObservedGeneration = contract.SetTo(s.generation)
@@ -107,14 +104,13 @@ func (s *Scope[S, U]) decided(obj contract.Object, observes bool) (patch.Content
 // step sets and a later one resets is no decision. Neither is the condition that a deletion has begun: each pass sets it until a stage
 // replaces it. Where it cannot be known it returns true, and the write reports why.
 func (s *Scope[S, U]) HasDecided() bool {
-	u, asserted := s.Update, s.Asserted
+	asserted := s.Asserted
 	if said, _ := Find(s.Stored, contract.ConditionDeleting); said.Status == metav1.ConditionTrue {
 		asserted = slices.DeleteFunc(slices.Clone(asserted), func(c metav1.Condition) bool {
 			return c.Type == contract.ConditionDeleting && c.Reason == contract.ReasonDeleting
 		})
 	}
-	*ChangesOf(&u).Conditions = contract.ChangedConditions(s.Stored, asserted, s.generation, s.Now)
-	contents, err := patch.Apply(s.frame.Kind, s.Object, u)
+	contents, err := s.decided(s.Object, asserted, false)
 	return err != nil || !contents.Whole().Empty()
 }
 
@@ -163,6 +159,9 @@ func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Docu
 func send[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], on contract.Object, d patch.Document,
 	status, guarded bool,
 ) (contract.Object, error) {
+	if d.Empty() {
+		return on, nil
+	}
 	answer := NewObject(kind)
 	if err := w.Send(ctx, on, answer, d, status, guarded); err != nil {
 		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, on.GetNamespace(), on.GetName(), err)
@@ -175,11 +174,10 @@ func send[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S
 func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U, guarded bool,
 ) (contract.Object, error) {
 	contents, err := patch.Apply(kind, obj, u)
-	main := contents.Main()
-	if err != nil || main.Empty() {
+	if err != nil {
 		return obj, err
 	}
-	return send(ctx, w, kind, obj, main, false, guarded)
+	return send(ctx, w, kind, obj, contents.Main(), false, guarded)
 }
 
 // WriteStatus is Write for the status of an update, on the version that was read. Where status is no subresource, it writes all of the
@@ -187,12 +185,12 @@ func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[
 func WriteStatus[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
 ) (contract.Object, error) {
 	contents, err := patch.Apply(kind, obj, u)
+	if err != nil {
+		return obj, err
+	}
 	status := contents.Status()
 	if !kind.StatusSubresource {
 		status = contents.Whole()
-	}
-	if err != nil || status.Empty() {
-		return obj, err
 	}
 	return send(ctx, w, kind, obj, status, kind.StatusSubresource, true)
 }

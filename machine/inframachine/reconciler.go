@@ -60,7 +60,6 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 // begin reads the Cluster.
 func begin(ctx context.Context, s *Scope) {
 	s.ReadCluster(ctx)
-	s.Requeue(s.Cluster.RetryAfter)
 }
 
 // IndexInfraMachines registers the index by which events of Clusters find InfraMachines, and InfraMachines with one provider ID each other.
