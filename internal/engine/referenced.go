@@ -1,13 +1,24 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // ReadReferenced reads an object that the object of the pass refers to, becomes its controller where TakeOwnership does that, and calls
@@ -55,4 +66,249 @@ func FailureOf(e external.Object, reason, message string) Failure {
 // Bounded returns the Failure with its texts cut to lengths that the API server accepts.
 func (f Failure) Bounded() Failure {
 	return Failure{Bounded(f.Reason, maxFailureReasonLength), Bounded(f.Message, MaxMessageLength)}
+}
+
+// Reasons why nothing can be made from a template.
+const (
+	ReasonTemplateMissing = "TemplateMissing" // the template does not exist
+	ReasonTemplateUnread  = "TemplateUnread"  // the template could not be read
+)
+
+// ReadTemplate reads a template from which objects are to be made, and has the Cluster own it. The problem says why nothing can be made
+// from it now; the zero Problem means that it can, or that the reference is empty or Frame.Shared. It requests another pass where no
+// event follows.
+func (s *Scope[S, U]) ReadTemplate(ctx context.Context, ref contract.Ref) (external.Object, external.Problem, error) {
+	if shared := s.frame.Shared; shared != nil && shared(ref) {
+		return external.Object{}, external.Problem{}, nil
+	}
+	found, err := s.frame.Tracker.Get(ctx, s.Common().Key, ref)
+	if err != nil {
+		return found, external.Problem{Reason: ReasonTemplateUnread, Message: ref.Kind + " could not be read: " + SeeLogs}, err
+	}
+	s.Requeue(found.RetryAfter)
+	switch found.Presence {
+	case external.NotReferenced:
+	case external.Present:
+		return found, external.Problem{}, s.ownTemplate(ctx, found)
+	case external.Absent:
+		return found, external.Problem{Reason: ReasonTemplateMissing, Message: ref.Kind + " does not exist"}, nil
+	case external.Unread, external.KindMissing:
+		message := cmp.Or(found.Problem.Message, fmt.Sprintf("%s %s could not be read yet", ref.Kind, ref.Name))
+		return found, external.Problem{Reason: ReasonTemplateUnread, Message: message}, nil
+	}
+	return found, external.Problem{}, nil
+}
+
+// ownTemplate makes the Cluster an owner of a template, so that it is deleted and moved with the Cluster. Rule: Cluster API's
+// reconcileExternalTemplateReference.
+func (s *Scope[S, U]) ownTemplate(ctx context.Context, found external.Object) error {
+	ref, owns := ClusterReference(s.Cluster).Get()
+	if !owns || found.Deleting() || s.frame.Writer.Behind(found.Object) || !strings.HasSuffix(found.Ref.Kind, contract.TemplateSuffix) {
+		return nil
+	}
+	owners := found.Object.GetOwnerReferences()
+	if slices.ContainsFunc(owners, func(have metav1.OwnerReference) bool { return have.UID == ref.UID }) {
+		return nil
+	}
+	if stays, err := s.Cluster.Stays(ctx, s.frame.Ports.APIReader); err != nil || !stays {
+		return err
+	}
+	return s.PatchMetadata(ctx, "have Cluster own", found, map[string]any{
+		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(),
+		"ownerReferences": contract.WithOwner(owners, ref),
+	})
+}
+
+// PatchMetadata writes metadata, with the UID that it is meant for, of an object that was read. verb begins the error; an object that is
+// gone is no error.
+func (s *Scope[S, U]) PatchMetadata(ctx context.Context, verb string, found external.Object, metadata map[string]any) error {
+	err := s.frame.Writer.Patch(ctx, named(&unstructured.Unstructured{}, found), map[string]any{"metadata": metadata}, false)
+	if err != nil && !external.SaysGone(err) {
+		key := types.NamespacedName{Namespace: s.Common().Key.Namespace, Name: found.Ref.Name}
+		return fmt.Errorf("%s %s %s: %w", verb, found.Ref.Kind, key, err)
+	}
+	return nil
+}
+
+// Removal is how an object in deletion removes an object that it refers to.
+type Removal struct {
+	// Reason is that of the condition Deleting during the wait.
+	Reason string
+	// Lost says what cannot be found again without the object when its kind is missing; it is empty when no instance depends on the object.
+	Lost string
+	// Unchanged makes the deletion a conflict when the object changed since it was read.
+	Unchanged bool
+	// Deletions are those that were requested, and that caches do not show yet.
+	Deletions *Deletions
+	// Confirm asks the API server whether an object is gone.
+	Confirm func(context.Context, schema.GroupVersionKind, types.NamespacedName) (bool, error)
+}
+
+// Remove deletes a referenced object, unless it belongs to another controller, and is done when the API server confirms that the object, or
+// its kind, is gone. Until then the condition Deleting says what it waits for: that, a problem that a person has to fix, or a read that has
+// to succeed.
+func (s *Scope[S, U]) Remove(ctx context.Context, e external.Object, r Removal) (done bool, err error) {
+	name, message := e.Ref.Kind+" "+e.Ref.Name, e.Problem.Message
+	gvk, key := e.GVK, types.NamespacedName{Namespace: s.Common().Key.Namespace, Name: e.Ref.Name}
+	s.Requeue(e.RetryAfter)
+	switch {
+	case e.Presence == external.NotReferenced || e.Foreign:
+		return true, nil
+	case e.Presence == external.Present:
+		message = fmt.Sprintf("Waiting for %s to be deleted", name)
+		if err = s.DeleteReferenced(ctx, e, r.Deletions, r.Unchanged); err != nil && !patch.Retryable(err) {
+			message = err.Error()
+		}
+		s.Wait(r.Reason, message)
+		return false, err
+	case e.Presence == external.Absent:
+		message = name + " exists, but has not been seen yet"
+	case e.Presence == external.KindMissing && r.Lost == "":
+		gvk, key = external.CRDGVK(), types.NamespacedName{Name: contract.CRDName(e.Ref.GroupKind())}
+	case e.Presence == external.KindMissing:
+		s.Wait(r.Reason, message+"; "+r.Lost)
+		return false, nil
+	default:
+		s.Wait(r.Reason, cmp.Or(message, name+" could not be read yet"))
+		return false, nil
+	}
+	gone, err := r.Confirm(ctx, gvk, key)
+	switch {
+	case err != nil:
+		s.Wait(r.Reason, err.Error())
+	case !gone:
+		s.Wait(r.Reason, message)
+		s.Requeue(external.AbsenceRetry)
+	}
+	return gone, err
+}
+
+// Deletions remembers the objects whose deletion the API server accepted, by UID: a cache shows it later, and until then it is not
+// requested again. The zero value is empty. Not safe for concurrent use.
+type Deletions map[types.UID]Deletion
+
+// Deletion is one accepted deletion: the resource version that the object had, and when the API server accepted the last request.
+type Deletion struct {
+	ResourceVersion string
+	At              time.Time
+}
+
+// Add remembers that the API server accepted the deletion of an object in a resource version, at a time.
+func (d *Deletions) Add(uid types.UID, resourceVersion string, at time.Time) {
+	if *d == nil {
+		*d = Deletions{}
+	}
+	(*d)[uid] = Deletion{resourceVersion, at}
+}
+
+// Has reports whether the deletion of an object is remembered.
+func (d Deletions) Has(uid types.UID) bool {
+	_, found := d[uid]
+	return found
+}
+
+// Observe forgets the deletion of an object that lives on in a later version than the one that the API server deleted: the object was
+// restored from a backup, or changed just before the request arrived, and has to be deleted again. Call it with each object that is read.
+// Versions that cannot be compared are not later.
+func (d Deletions) Observe(uid types.UID, resourceVersion string, deleting bool) {
+	last, found := d[uid]
+	if !found || deleting {
+		return
+	}
+	if order, err := resourceversion.CompareResourceVersion(resourceVersion, last.ResourceVersion); err == nil && order > 0 {
+		delete(d, uid)
+	}
+}
+
+// Keep forgets the deletions of all objects but these.
+func (d Deletions) Keep(is func(types.UID) bool) {
+	maps.DeleteFunc(d, func(uid types.UID, _ Deletion) bool { return !is(uid) })
+}
+
+// IsGoing reports whether a referenced object that was read is being deleted, as the cache or requested shows. requested observes it.
+func IsGoing(found external.Object, requested Deletions) bool {
+	if found.Object == nil {
+		return false
+	}
+	requested.Observe(found.Object.GetUID(), found.Object.GetResourceVersion(), found.Deleting())
+	return found.Deleting() || requested.Has(found.Object.GetUID())
+}
+
+// DeleteReferenced requests the deletion of a referenced object by its UID, unless it is being deleted, and adds it to requested. unchanged
+// makes it a conflict when the object changed since it was read. An object that is gone is no error.
+func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Object, requested *Deletions, unchanged bool) error {
+	if IsGoing(found, *requested) {
+		return nil
+	}
+	uid := found.Object.GetUID()
+	only := client.Preconditions{UID: &uid}
+	if unchanged {
+		only.ResourceVersion = new(found.Object.GetResourceVersion())
+	}
+	// what is deleted as metadata, controller-runtime 0.25 answers with an error
+	err := s.frame.Ports.Client.Delete(ctx, named(&unstructured.Unstructured{}, found), only)
+	if err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("delete %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
+	}
+	requested.Add(uid, found.Object.GetResourceVersion(), s.Now)
+	return nil
+}
+
+// BootstrapFacts are the inputs of DecideBootstrap.
+type BootstrapFacts struct {
+	// Kind is that of the object which refers to the BootstrapConfig.
+	Kind     string
+	External external.Object
+	Config   contract.BootstrapConfigState // read when External is Present
+	// Named: the object, or its template, names the Secret with the data.
+	Named bool
+	// Created was reported before: it never goes back.
+	Created, Deleting bool
+}
+
+// BootstrapDecision is the result of DecideBootstrap.
+type BootstrapDecision struct {
+	// DataSecretName is the name to record, absent when it stays as it is.
+	DataSecretName contract.Opt[string]
+	// Created is true when the data exists, or once did.
+	Created   bool
+	Condition metav1.Condition
+	// Failure is what the config reports as a permanent failure.
+	Failure Failure
+}
+
+// DecideBootstrap applies the contract: the name is copied once, when the provider reports the data as created, and never changes
+// afterwards. A user may name a Secret instead, with a BootstrapConfig or without one. Rule: contract page "BootstrapConfig"; Cluster API's
+// page on the MachinePool controller, "Bootstrap provider".
+func DecideBootstrap(f BootstrapFacts) BootstrapDecision {
+	d := BootstrapDecision{Created: f.Created || f.Named}
+	set := func(status metav1.ConditionStatus, reason, message string) BootstrapDecision {
+		d.Condition = Condition(contract.ConditionBootstrapConfigReady, status, reason, message)
+		return d
+	}
+	if f.External.Presence == external.NotReferenced {
+		if f.Named {
+			return set(metav1.ConditionTrue, contract.ReasonDataSecretProvided, "")
+		}
+		return set(metav1.ConditionFalse, contract.ReasonDoesNotExist, fmt.Sprintf(
+			"the %s has neither a bootstrap configuration nor the name of a data secret: set one of them", f.Kind))
+	}
+	if !f.External.Usable() {
+		d.Condition = Unavailable(contract.ConditionBootstrapConfigReady, f.Kind, f.External, f.Created, f.Deleting)
+		return d
+	}
+	kind, ready := f.External.Ref.Kind, f.Config.DataSecretCreated
+	d.Failure = FailureOf(f.External, f.Config.FailureReason, f.Config.FailureMessage)
+	d.Condition = Mirror(contract.ConditionBootstrapConfigReady, f.Config.Ready,
+		Initialized(contract.ConditionBootstrapConfigReady, ready || f.Named, kind+" status.initialization.dataSecretCreated is false"))
+	if !ready || f.Named || f.Deleting || f.External.Deleting() {
+		return d
+	}
+	if f.Config.DataSecretName.Or("") == "" {
+		return set(metav1.ConditionFalse, contract.ReasonDataSecretNameMissing, fmt.Sprintf(
+			"%s %s reports its data secret as created but does not name it: the provider must set status.dataSecretName",
+			kind, f.External.Ref.Name))
+	}
+	d.DataSecretName, d.Created = f.Config.DataSecretName, true
+	return d
 }

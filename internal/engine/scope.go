@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -192,45 +193,39 @@ func (s *Scope[S, U]) SetOwnerReferences(owners []metav1.OwnerReference) {
 
 // SetLabel sets a label of the object.
 func (s *Scope[S, U]) SetLabel(key, value string) {
-	have := s.Common()
-	if now, found := have.Labels[key]; !found || now != value {
-		have.Labels = changed(have.Labels, &s.changes().Labels, key, contract.SetTo(value))
-	}
+	change(&s.Common().Labels, &s.changes().Labels, key, contract.SetTo(value))
 }
 
 // ChangeAnnotation sets or removes an annotation of the object.
 func (s *Scope[S, U]) ChangeAnnotation(key string, to contract.Change[string]) {
-	have := s.Common()
-	have.Annotations = changed(have.Annotations, &s.changes().Annotations, key, to)
+	change(&s.Common().Annotations, &s.changes().Annotations, key, to)
 }
 
 // ChangeMetadata changes labels and annotations of the object.
 func (s *Scope[S, U]) ChangeMetadata(u contract.MetadataUpdate) {
-	have := s.Common()
 	for key, to := range u.Labels {
-		have.Labels = changed(have.Labels, &s.changes().Labels, key, to)
+		change(&s.Common().Labels, &s.changes().Labels, key, to)
 	}
 	for key, to := range u.Annotations {
 		s.ChangeAnnotation(key, to)
 	}
 }
 
-// changed returns a copy of a map with one change, which is recorded. The map may be shared with a cache.
-func changed(have map[string]string, into *map[string]contract.Change[string], key string, to contract.Change[string]) map[string]string {
-	texts := maps.Clone(have)
-	if texts == nil {
-		texts = map[string]string{}
+// change replaces a map by one with a change, and records that, unless it has the value. The map may be shared with a cache.
+func change(have *map[string]string, into *map[string]contract.Change[string], key string, to contract.Change[string]) {
+	value, set := to.Value()
+	if now, found := (*have)[key]; found == set && now == value {
+		return
 	}
-	if value, set := to.Value(); set {
-		texts[key] = value
-	} else {
+	texts := map[string]string{}
+	maps.Copy(texts, *have)
+	if texts[key] = value; !set {
 		delete(texts, key)
 	}
 	if *into == nil {
 		*into = map[string]contract.Change[string]{}
 	}
-	(*into)[key] = to
-	return texts
+	*have, (*into)[key] = texts, to
 }
 
 // JoinCluster labels the object with its Cluster, and makes the Cluster an owner of an object without a controller. An object with one of
@@ -297,4 +292,31 @@ func SetOpt[T comparable](have *contract.Opt[T], want T, into *contract.Change[T
 	if *have != contract.Some(want) {
 		*have, *into = contract.Some(want), contract.SetTo(want)
 	}
+}
+
+// NameReplicas stores, on the version that was read, the number of replicas of an object that names none: what is there, because a manifest
+// that leaves the number to an autoscaler does not change it, or the first number of a new object. state and update are those of the Scope.
+func (s *Scope[S, U]) NameReplicas(
+	ctx context.Context, state *contract.ReplicatedState, update *contract.ReplicatedUpdate, there int32, isNew bool,
+) error {
+	if state.Replicas.Found() || s.Deleting() {
+		return nil
+	}
+	if isNew {
+		there = firstReplicas(s.Common().Metadata, s.frame.Kind.GVK.Group)
+	}
+	update.Replicas = contract.SetTo(there)
+	return s.Commit(ctx)
+}
+
+// firstReplicas is the minimum that an object gives cluster-autoscaler, by the key of Cluster API's group or of its own, or 1. Rule: the
+// defaults of Cluster API's webhooks.
+func firstReplicas(m *contract.Metadata, group string) int32 {
+	_, name, _ := strings.Cut(contract.MinSizeAnnotation, "/")
+	for _, key := range []string{contract.MinSizeAnnotation, group + "/" + name} {
+		if n, err := strconv.ParseInt(m.Annotations[key], 10, 32); err == nil && n >= 0 {
+			return int32(n)
+		}
+	}
+	return 1
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -104,13 +107,7 @@ func (w *Writer) count(c content, status bool) {
 // writersOf asks the API server for the field managers of what a patch changes, by a patch that changes nothing: it needs no further right,
 // and no cache answers it.
 func writersOf(ctx context.Context, through client.Writer, target client.Object, c content) string {
-	live, ok := reflect.TypeAssert[client.Object](reflect.New(reflect.TypeOf(target).Elem()))
-	if !ok {
-		return ""
-	}
-	live.GetObjectKind().SetGroupVersionKind(target.GetObjectKind().GroupVersionKind())
-	live.SetNamespace(target.GetNamespace())
-	live.SetName(target.GetName())
+	live, _ := target.DeepCopyObject().(client.Object)
 	nothing := fmt.Appendf(nil, `{"metadata":{"uid":%q}}`, c.object)
 	if through.Patch(ctx, live, client.RawPatch(types.MergePatchType, nothing), client.DryRunAll) != nil {
 		return ""
@@ -159,4 +156,114 @@ func FirstNamed(names []string, few int) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+// content is what a patch changes, without what differs each time that the same is written: its preconditions, and times.
+type content struct {
+	object types.UID
+	paths  [][]string
+	hash   uint64
+}
+
+// timeForm are the times in a patch as JSON: in RFC 3339, and in seconds since 1970 as a member of an annotation that holds JSON.
+var timeForm = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|:1[0-9]{9}\b`)
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op, Path string
+	Value    any
+}
+
+// contentOfPatch reads a merge patch, or a JSON patch that tests the UID.
+func contentOfPatch(p client.Patch) (content, error) {
+	raw, err := p.Data(nil)
+	if err != nil {
+		return content{}, err
+	}
+	var c content
+	var changes any
+	if p.Type() == types.JSONPatchType {
+		changes, err = c.readOperations(raw)
+	} else {
+		changes, err = c.readMerge(raw)
+	}
+	if err != nil {
+		return content{}, fmt.Errorf("read a patch: %w", err)
+	}
+	if raw, err = json.Marshal(changes); err != nil {
+		return content{}, err
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write(timeForm.ReplaceAllLiteral(raw, nil))
+	c.hash = hash.Sum64()
+	return c, nil
+}
+
+func (c *content) readOperations(raw []byte) (any, error) {
+	var all []operation
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
+	var changes []operation
+	names := strings.NewReplacer("~1", "/", "~0", "~")
+	for _, o := range all {
+		if uid, ok := o.Value.(string); ok && o.Op == "test" && o.Path == "/metadata/uid" {
+			c.object = types.UID(uid)
+		}
+		if o.Op == "test" {
+			continue
+		}
+		changes = append(changes, o)
+		path := strings.Split(strings.TrimPrefix(o.Path, "/"), "/")
+		for i, name := range path {
+			path[i] = names.Replace(name)
+		}
+		c.paths = append(c.paths, path)
+	}
+	return changes, nil
+}
+
+func (c *content) readMerge(raw []byte) (any, error) {
+	var body map[string]any
+	if err := json.Unmarshal(raw, &body); err != nil {
+		return nil, err
+	}
+	if metadata, ok := body["metadata"].(map[string]any); ok {
+		uid, _ := metadata["uid"].(string)
+		c.object = types.UID(uid)
+		delete(metadata, "uid")
+		delete(metadata, "resourceVersion")
+	}
+	c.addLeaves(nil, body)
+	return body, nil
+}
+
+// addLeaves adds the paths to all values that are no objects.
+func (c *content) addLeaves(path []string, value map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(value)) {
+		to := append(slices.Clone(path), name)
+		if next, ok := value[name].(map[string]any); ok {
+			c.addLeaves(to, next)
+			continue
+		}
+		c.paths = append(c.paths, to)
+	}
+}
+
+// fields names the changed fields for a message.
+func (c content) fields() string {
+	names := make([]string, len(c.paths))
+	for i, path := range c.paths {
+		for _, name := range path {
+			switch {
+			case strings.ContainsAny(name, "./"):
+				names[i] += "[" + name + "]"
+			case names[i] == "":
+				names[i] = name
+			default:
+				names[i] += "." + name
+			}
+		}
+	}
+	return FirstNamed(names, maxNamed)
 }
