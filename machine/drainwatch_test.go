@@ -116,7 +116,7 @@ func TestAMachineThatIsHandedToAnotherControllerIsForgotten(t *testing.T) {
 	var released []string
 	s := draining(t, &released)
 	s.env.frame.Options.WatchFilter = "mine"
-	require.NotNil(t, s.env.memory.Known(client.ObjectKeyFromObject(fake.Machine("m1"))))
+	require.Same(t, s.memory, s.env.memory.Of(client.ObjectKeyFromObject(fake.Machine("m1")), s.State.UID))
 	own, others := fake.Machine("m1"), fake.Machine("m1")
 	own.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
 	filter := s.env.frame.WatchFilterPredicate()
@@ -124,7 +124,7 @@ func TestAMachineThatIsHandedToAnotherControllerIsForgotten(t *testing.T) {
 	require.False(t, filter.Update(ctrlevent.UpdateEvent{ObjectOld: others, ObjectNew: others}))
 	_, err := s.env.ReconcileObject(t.Context(), others)
 	require.NoError(t, err)
-	require.Nil(t, s.env.memory.Known(client.ObjectKeyFromObject(others)))
+	require.NotSame(t, s.memory, s.env.memory.Of(client.ObjectKeyFromObject(others), s.State.UID))
 	require.Equal(t, []string{"n"}, released, "the other controller begins to watch it in its next pass")
 }
 

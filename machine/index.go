@@ -16,10 +16,9 @@ import (
 
 // indexKeys are the keys under which events of other objects find a Machine.
 func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
-	named := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
-	keys := engine.ReferenceKeys(named, state.Bootstrap, state.Infrastructure)
-	if _, member := state.Labels[contract.ControlPlaneLabel]; member && named.Name != "" {
-		keys = append(keys, controlPlaneKey(named))
+	keys := engine.ReferenceKeys(state.Common(), state.Bootstrap, state.Infrastructure)
+	if _, member := state.Labels[contract.ControlPlaneLabel]; member && state.ClusterName != "" {
+		keys = append(keys, controlPlaneKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
 	}
 	if !state.Deleting.IsZero() {
 		keys = append(keys, deletingKey)

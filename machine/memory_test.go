@@ -9,12 +9,12 @@ import (
 func TestWhatIsRememberedOfAMachineEndsWithIt(t *testing.T) {
 	r := testReconciler(testKind(), Ports{}, Options{})
 	key := types.NamespacedName{Namespace: "default", Name: "m1"}
-	r.memory.Of(key, "")
-	if r.memory.Known(key) == nil {
+	of := r.memory.Of(key, "")
+	if r.memory.Of(key, "") != of {
 		t.Error("nothing is remembered")
 	}
 	r.Forget(key)
-	if r.memory.Known(key) != nil {
+	if r.memory.Of(key, "") == of {
 		t.Error("something is remembered")
 	}
 }

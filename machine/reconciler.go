@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -158,10 +157,7 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	f.Track("kinds that Machines refer to", r.machinesOf)
 	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: "Machine", Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
-		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns,
-		InCluster: func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-			return r.frame.ByKey(ctx, cluster.Namespace, engine.ClusterKey(cluster))
-		},
+		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns, InCluster: f.InCluster,
 	})
 	r.loop = engine.NewReconciler(engine.Kind[contract.MachineState, contract.MachineUpdate, *Scope]{
 		Frame: f, Steps: options.Steps, RunStep: runStep,

@@ -23,8 +23,7 @@ import (
 func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	keys := make([]string, 0, len(state.ProviderIDs)+len(state.Nodes)+8)
 	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)))
-	of := types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}
-	keys = append(keys, engine.ReferenceKeys(of, state.Template.Bootstrap, state.Template.Infrastructure)...)
+	keys = append(keys, engine.ReferenceKeys(state.Common(), state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
 		if key := rules.Key(id); key != "" {
 			keys = append(keys, instanceKey(cluster, key))

@@ -84,7 +84,7 @@ func TestAPoolIsFoundByWhatItNamesInItsOwnClusterAlone(t *testing.T) {
 	state.Template.Infrastructure = contract.Ref{Group: "g", Kind: "Infra", Name: "infra"}
 	crd := contract.CRDName(state.Template.Infrastructure.GroupKind())
 	want := []string{
-		labelKey(testPool.Name), engine.ClusterKey(types.NamespacedName{Namespace: testPool.Namespace, Name: "c"}),
+		labelKey(testPool.Name), "cluster:" + testPool.Namespace + "/c",
 		engine.CRDKey(crd), engine.RefKey(crd, "infra"), instanceKey(cluster, "p://a"), nodeKey(cluster, "n"),
 	}
 	if diff := cmp.Diff(want, indexKeys(state, cluster, noderef.Rules{})); diff != "" {

@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -82,18 +80,13 @@ func withCluster(s *contract.MachinePoolState) {
 func (r *Reconciler) newTracker() *cluster.Tracker {
 	return cluster.NewTracker(cluster.TrackerConfig{
 		Kind: "MachinePool", Own: r.ports.Workload.Or(r.frame.Ports.Client, r.frame.Ports.APIReader), NodesOf: r.ports.NodesOf,
-		Events: r.ports.WorkloadEvents, OfNode: r.poolsOfNode, Concerns: r.concerns, InCluster: r.inCluster,
+		Events: r.ports.WorkloadEvents, OfNode: r.poolsOfNode, Concerns: r.concerns, InCluster: r.frame.InCluster,
 	})
 }
 
 // clusterOf is the workload cluster of a pool; the zero name is that of Ports.Workload.
 func (r *Reconciler) clusterOf(state *contract.MachinePoolState) types.NamespacedName {
 	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
-}
-
-// inCluster returns the pools of a cluster.
-func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-	return r.frame.ByKey(ctx, cluster.Namespace, engine.ClusterKey(cluster))
 }
 
 // concerns reports whether a change of a Node's labels, annotations or taints matters. The pool's own records on a Node do: a pass that

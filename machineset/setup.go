@@ -3,7 +3,6 @@ package machineset
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -37,7 +36,6 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 		return err
 	}
 	return r.frame.Index(ctx, func(set *contract.MachineSetState) []string {
-		cluster := types.NamespacedName{Namespace: set.Key.Namespace, Name: set.ClusterName}
-		return engine.ReferenceKeys(cluster, set.Template.Bootstrap, set.Template.Infrastructure)
+		return engine.ReferenceKeys(set.Common(), set.Template.Bootstrap, set.Template.Infrastructure)
 	})
 }

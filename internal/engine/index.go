@@ -22,14 +22,14 @@ func CRDKey(crd string) string { return "crd:" + crd }
 // RefKey is the key of the objects that refer to an object by kind and name. It has no namespace: references stay in theirs.
 func RefKey(crd, name string) string { return "ref:" + crd + "/" + name }
 
-// ClusterKey is the key of the objects of a Cluster.
-func ClusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
+// clusterKey is the key of the objects of a Cluster.
+func clusterKey(cluster types.NamespacedName) string { return "cluster:" + cluster.String() }
 
 // ReferenceKeys returns the keys of an object's Cluster and references.
-func ReferenceKeys(cluster types.NamespacedName, refs ...contract.Ref) []string {
+func ReferenceKeys(of contract.Common, refs ...contract.Ref) []string {
 	var keys []string
-	if cluster.Name != "" {
-		keys = append(keys, ClusterKey(cluster))
+	if of.ClusterName != "" {
+		keys = append(keys, clusterKey(types.NamespacedName{Namespace: of.Key.Namespace, Name: of.ClusterName}))
 	}
 	for _, ref := range refs {
 		if ref.Group != "" && ref.Kind != "" {
@@ -84,6 +84,11 @@ func (f *Frame[S, U]) ByKey(ctx context.Context, namespace, key string) []reconc
 		}
 	})
 	return requests
+}
+
+// InCluster lists the objects of a Cluster, without those that the watch filter excludes.
+func (f *Frame[S, U]) InCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
+	return f.ByKey(ctx, cluster.Namespace, clusterKey(cluster))
 }
 
 // Referring maps an event about a referenced object, or about the CRD of its kind, to the objects that refer to it.

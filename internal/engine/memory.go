@@ -51,13 +51,6 @@ func (m *Memory[T]) Of(key types.NamespacedName, uid types.UID) *T {
 	return fresh
 }
 
-// Known returns what is remembered about the object with a name, of whatever UID; nil when nothing is.
-func (m *Memory[T]) Known(key types.NamespacedName) *T {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.all[key].value
-}
-
 // Forget removes what is remembered about an object that is gone, or that is no longer reconciled.
 func (m *Memory[T]) Forget(key types.NamespacedName) {
 	m.mu.Lock()

@@ -40,7 +40,7 @@ func (f *Frame[S, U]) AddToManager(
 		WatchesRawSource(f.Tracker)
 	if f.Ports.ClusterOf != nil {
 		builder = builder.WatchesRawSource(f.Ports.ClusterEvents(func(key types.NamespacedName) []reconcile.Request {
-			return f.ByKey(ctx, key.Namespace, ClusterKey(key))
+			return f.InCluster(ctx, key)
 		}))
 	}
 	watch(builder)

@@ -184,8 +184,7 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 
 // indexKeys are the keys under which an InfraMachine is found.
 func indexKeys(infra *contract.ProvidedMachineState) []string {
-	cluster := types.NamespacedName{Namespace: infra.Key.Namespace, Name: infra.ClusterName}
-	return append(engine.ReferenceKeys(cluster), instanceKeys(infra)...)
+	return append(engine.ReferenceKeys(infra.Common()), instanceKeys(infra)...)
 }
 
 // instanceKeys are the keys of what finds the instance of an InfraMachine.

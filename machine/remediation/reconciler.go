@@ -81,7 +81,7 @@ func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName
 	if cluster.Name == "" {
 		return r.frame.ByKey(ctx, "", "")
 	}
-	return r.frame.ByKey(ctx, cluster.Namespace, engine.ClusterKey(cluster))
+	return r.frame.InCluster(ctx, cluster)
 }
 
 // referring returns the checks that an event of a template, of a request, or of the CRD of either concerns.

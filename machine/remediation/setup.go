@@ -5,7 +5,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -49,7 +48,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 // Index registers the index of checks with the cache. AddToManager calls it.
 func (r *Reconciler) Index(ctx context.Context) error {
 	return r.frame.Index(ctx, func(check *contract.HealthCheckState) []string {
-		keys := engine.ReferenceKeys(types.NamespacedName{Namespace: check.Key.Namespace, Name: check.ClusterName}, check.Template)
+		keys := engine.ReferenceKeys(check.Common(), check.Template)
 		for _, request := range []schema.GroupVersionKind{requestOf(check), recordedRequest(check)} {
 			if request.Kind != "" {
 				keys = append(keys, engine.CRDKey(contract.CRDName(request.GroupKind())))

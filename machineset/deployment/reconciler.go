@@ -98,8 +98,7 @@ func (r *Reconciler) Index(ctx context.Context) error {
 		return nil
 	})
 	deployments := r.frame.Index(ctx, func(d *contract.MachineDeploymentState) []string {
-		cluster := types.NamespacedName{Namespace: d.Key.Namespace, Name: d.ClusterName}
-		return engine.ReferenceKeys(cluster, d.Template.Bootstrap, d.Template.Infrastructure)
+		return engine.ReferenceKeys(d.Common(), d.Template.Bootstrap, d.Template.Infrastructure)
 	})
 	return errors.Join(r.sets.Index(ctx), machines, deployments)
 }
