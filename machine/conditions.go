@@ -92,7 +92,7 @@ func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 	if s.Paused() {
 		return Result{}, nil
 	}
-	unread := s.keepUnread()
+	s.keepUnread()
 	s.assertDeleting()
 	if _, said := engine.Find(s.Asserted, contract.ConditionUpdating); !said {
 		s.Assert(decideUpdating(&s.State))
@@ -100,7 +100,7 @@ func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 	s.assertMissing()
 	s.assertProvisioned()
 	s.assertReady()
-	return Result{RequeueAfter: engine.Soonest(unread, s.assertAvailable())}, nil
+	return Result{RequeueAfter: s.assertAvailable()}, nil
 }
 
 // assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has

@@ -205,9 +205,9 @@ func isUnreadYet(e external.Object) bool {
 }
 
 // keepUnread restores the conditions of Nodes and of referenced objects that this pass could not read, for Options.ConnectionGrace from the
-// first such pass on, and returns the rest of that duration.
-func (s *Scope) keepUnread() time.Duration {
-	kept, left := engine.SpareUnread(s.Stored, s.Asserted, func(c metav1.Condition) bool {
+// first such pass on.
+func (s *Scope) keepUnread() {
+	s.SpareUnread(func(c metav1.Condition) bool {
 		switch c.Type {
 		case contract.ConditionBootstrapConfigReady:
 			return isUnreadYet(s.Bootstrap)
@@ -217,7 +217,5 @@ func (s *Scope) keepUnread() time.Duration {
 			return !s.NodesSynced && c.Status == metav1.ConditionUnknown
 		}
 		return false
-	}, &s.memory.unreadSince, s.Now, s.env.options.ConnectionGrace)
-	s.Asserted = kept
-	return left
+	}, &s.memory.unreadSince, s.env.options.ConnectionGrace)
 }

@@ -37,9 +37,9 @@ func TestTheConditionOfAReferencedObjectStaysOnlyWhileAReadIsPending(t *testing.
 			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractLabelMissing}}, said, false},
 	} {
 		now := engine.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInternalError, "")
-		kept, _ := engine.SpareUnread([]metav1.Condition{tc.stored}, []metav1.Condition{now},
-			func(metav1.Condition) bool { return isUnreadYet(tc.object) }, new(time.Time), time.Unix(1, 0), time.Minute)
-		if got := len(kept) == 0; got != tc.want {
+		s := base{Stored: []metav1.Condition{tc.stored}, Asserted: []metav1.Condition{now}, Now: time.Unix(1, 0)}
+		s.SpareUnread(func(metav1.Condition) bool { return isUnreadYet(tc.object) }, new(time.Time), time.Minute)
+		if got := len(s.Asserted) == 0; got != tc.want {
 			t.Errorf("%s: want %t, got %t", name, tc.want, got)
 		}
 	}

@@ -49,9 +49,7 @@ func (p *Scope) sparesUnread() {
 	isUnread := func(c metav1.Condition) bool {
 		return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason) && !read[c.Type]
 	}
-	kept, left := engine.SpareUnread(p.Stored, p.Asserted, isUnread, &p.mem().unread, p.Now, p.env.options.ConnectionGrace)
-	p.Asserted = kept
-	p.Requeue(left)
+	p.SpareUnread(isUnread, &p.mem().unread, p.env.options.ConnectionGrace)
 }
 
 // sumFailure sets the failure that is reported now, and reports whether there is one. It ends when no object reports one any more; while

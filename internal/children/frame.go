@@ -133,7 +133,7 @@ func (f *Frame[CS, CU]) existing(ctx context.Context, into client.Object, kind s
 }
 
 // Flush writes an owner at the end of a pass over it and its children, with the error of the steps. A pass that has read too little leaves
-// the status as it is; one that has failed to read the children sets the conditions unobserved. An owner that is gone is no error.
+// the status as it is; one that has failed to read the children sets the conditions unobserved.
 func Flush[S, U, CS, CU any](
 	ctx context.Context, s *engine.Scope[S, U], c *Scope[CS, CU], unobserved func() []metav1.Condition, err error,
 ) error {
@@ -145,9 +145,6 @@ func Flush[S, U, CS, CU any](
 	err = s.Flush(ctx, engine.Writing{Observes: !failed && c.Known, Silent: silent, Guarded: true})
 	if err == nil {
 		s.Record(c.told...)
-	}
-	if external.SaysGone(err) {
-		return nil
 	}
 	return err
 }

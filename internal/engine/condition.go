@@ -125,27 +125,25 @@ func Indented(message string) string {
 	return "\n  " + strings.ReplaceAll(message, "\n", "\n  ")
 }
 
-// SpareUnread returns the asserted conditions without those that only say that something cannot be read now, while the stored one says
-// something else, for a grace from the first such pass on: a restart of a server or of this process must not change the readiness of every
-// object twice. isUnread selects the conditions. since is kept between passes; left is the rest of the grace, zero when none is spared.
-func SpareUnread(
-	stored, asserted []metav1.Condition, isUnread func(metav1.Condition) bool, since *time.Time, now time.Time, grace time.Duration,
-) (kept []metav1.Condition, left time.Duration) {
+// SpareUnread takes back asserted conditions that only say that something cannot be read now, while the stored one says something else, for
+// a grace from the first such pass on: a restart of a server or of this process must not change the readiness of every object twice.
+// isUnread selects the conditions. since is kept between passes.
+func (s *Scope[S, U]) SpareUnread(isUnread func(metav1.Condition) bool, since *time.Time, grace time.Duration) {
 	spared := func(c metav1.Condition) bool {
-		said, found := Find(stored, c.Type)
+		said, found := Find(s.Stored, c.Type)
 		return found && said.Status != metav1.ConditionUnknown && isUnread(c)
 	}
-	if !slices.ContainsFunc(asserted, spared) {
+	if !slices.ContainsFunc(s.Asserted, spared) {
 		*since = time.Time{}
-		return asserted, 0
+		return
 	}
 	if since.IsZero() {
-		*since = now
+		*since = s.Now
 	}
-	if left = since.Add(grace).Sub(now); left <= 0 {
-		return asserted, 0
+	if left := since.Add(grace).Sub(s.Now); left > 0 {
+		s.Asserted = slices.DeleteFunc(s.Asserted, spared)
+		s.Requeue(left)
 	}
-	return slices.DeleteFunc(asserted, spared), left
 }
 
 // ActionReconcile is the action of events about conditions.

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -13,20 +14,24 @@ import (
 func TestSpareUnread(t *testing.T) {
 	t.Run("a condition stays for a grace while what it is about is unread, and no longer", func(t *testing.T) {
 		stored := []metav1.Condition{engine.Condition("NodeReady", metav1.ConditionTrue, "Ready", "")}
-		asserted := func() []metav1.Condition {
-			return []metav1.Condition{engine.Condition("NodeReady", metav1.ConditionUnknown, "Unread", "")}
-		}
+		asserted := []metav1.Condition{engine.Condition("NodeReady", metav1.ConditionUnknown, "Unread", "")}
 		unread := func(c metav1.Condition) bool { return c.Reason == "Unread" }
 		began, since := time.Unix(1000, 0), time.Time{}
-		for after, want := range []time.Duration{time.Minute, 59 * time.Second} {
-			kept, left := engine.SpareUnread(stored, asserted(), unread, &since, began.Add(time.Duration(after)*time.Second), time.Minute)
-			require.Empty(t, kept)
-			require.Equal(t, want, left)
+		pass := func(after time.Duration, asserted []metav1.Condition) *scope {
+			s := &scope{}
+			s.Now, s.Stored, s.Asserted = began.Add(after), stored, slices.Clone(asserted)
+			s.SpareUnread(unread, &since, time.Minute)
+			return s
 		}
-		kept, left := engine.SpareUnread(stored, asserted(), unread, &since, began.Add(time.Minute), time.Minute)
-		require.Equal(t, asserted(), kept)
-		require.Zero(t, left)
-		_, _ = engine.SpareUnread(stored, stored, unread, &since, began.Add(time.Hour), time.Minute)
+		for after, want := range []time.Duration{time.Minute, 59 * time.Second} {
+			s := pass(time.Duration(after)*time.Second, asserted)
+			require.Empty(t, s.Asserted)
+			require.Equal(t, want, s.RequeueAfter())
+		}
+		s := pass(time.Minute, asserted)
+		require.Equal(t, asserted, s.Asserted)
+		require.Zero(t, s.RequeueAfter())
+		pass(time.Hour, stored)
 		require.Zero(t, since, "once it is read the next grace begins anew")
 	})
 }

@@ -70,9 +70,6 @@ func flush(ctx context.Context, s *scope, err error) error {
 	if s.WroteStatus() {
 		s.Record(s.told...)
 	}
-	if external.SaysGone(err) {
-		return nil
-	}
 	return err
 }
 
