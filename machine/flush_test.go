@@ -55,7 +55,7 @@ func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
 			require.NoError(t, testKind().Adapter.Write(obj, contract.MachineUpdate{Conditions: []metav1.Condition{{Type: "Y"}}}))
 			s := attached(&Scope{Scope: base{Object: obj, Update: one}, env: testReconciler(testKind(), accepting(), Options{})})
 			require.NoError(t, s.Flush(t.Context(), engine.Writing{}))
-			require.NotEqual(t, derived[name], s.Answer() != nil)
+			require.NotEqual(t, derived[name], s.Written())
 		})
 	}
 }
@@ -91,7 +91,7 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 				s.Stored = s.State.Conditions
 				s.SetAddresses(addresses)
 				require.NoError(t, s.Flush(t.Context(), engine.Writing{Observes: true}))
-				return s.Answer() != nil
+				return s.Written()
 			}
 			if !dirty() {
 				t.Error("what is not written yet is not noticed")
@@ -147,7 +147,7 @@ func TestOnlyAWholePassSaysThatAGenerationWasObserved(t *testing.T) {
 				failed = errors.New("boom")
 			}
 			require.NoError(t, flush(t.Context(), s, failed))
-			require.Equal(t, tc.want, s.Answer() != nil)
+			require.Equal(t, tc.want, s.Written())
 		})
 	}
 }
@@ -173,7 +173,7 @@ func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
 			}
 			pass(func(s *Scope) { s.setPhase("Provisioning") })
 			s := pass(tc.step)
-			require.Equal(t, tc.wrote, s.Answer() != nil)
+			require.Equal(t, tc.wrote, s.Written())
 			require.Equal(t, tc.again, s.RequeueAfter())
 		})
 	}

@@ -81,6 +81,9 @@ func (s *Scope[S, U]) isGone(current contract.Object) bool {
 	return s.Deleting() && len(current.GetFinalizers()) == 0
 }
 
+// Written reports whether this pass has written the object.
+func (s *Scope[S, U]) Written() bool { return s.answer != nil }
+
 // WroteStatus reports whether this pass has written the status.
 func (s *Scope[S, U]) WroteStatus() bool { return s.wroteStatus }
 
