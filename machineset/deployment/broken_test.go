@@ -43,7 +43,7 @@ func TestWhoReplacesABrokenOutdatedMachine(t *testing.T) {
 					state := &contract.MachineSetState{}
 					state.UID, state.Replicas = "old", contract.Some[int32](3)
 					old := &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
-					s := &Scope{strategy: rollout.Strategy{Type: strategy}, observed: []*set{old}}
+					s := &Scope{facts: rollout.Facts{Strategy: rollout.Strategy{Type: strategy}}, observed: []*set{old}}
 					s.State.RolloutPaused, s.facts.Paused = is.paused, is.paused || is.frozen
 					s.plan.Stands, s.plan.Current.UID = is.blocked || s.facts.Paused, current
 					got := s.limits("old").String()

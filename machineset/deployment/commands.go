@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
@@ -168,46 +169,48 @@ func (c Commands) Status(ctx context.Context, key types.NamespacedName) (Progres
 // before a change: a restart by annotation raises no generation that a controller could report as observed. A deployment without sets is
 // as its status says.
 func (c Commands) counts(d *contract.MachineDeploymentState, sets []*set) (p Progress, begun bool) {
+	p = Progress{
+		Desired: d.Replicas.Or(0), Replicas: d.ObservedReplicas.Or(0), Updated: d.UpdatedReplicas.Or(d.UpToDateReplicas.Or(0)),
+		Available: d.AvailableReplicas.Or(d.NodeAvailableReplicas.Or(0)),
+	}
 	facts := rollout.Facts{After: d.RolloutAfter, Now: c.clock().Now()}
 	for _, one := range sets {
 		facts.Sets = append(facts.Sets, one.facts(nil))
 	}
-	current, begun := rollout.Current(facts)
-	p = Progress{
-		Desired: d.Replicas.Or(0), Replicas: d.ObservedReplicas.Or(0),
-		Updated:   d.UpdatedReplicas.Or(d.UpToDateReplicas.Or(int32(current.Replicas))), //nolint:gosec // it was read as one
-		Available: d.AvailableReplicas.Or(d.NodeAvailableReplicas.Or(0)),
+	current := rollout.Plan(facts).Current.UID
+	if begun = current != "" || len(sets) == 0; !begun {
+		p.Updated = 0
 	}
-	if len(sets) > 0 {
-		p.Updated = min(p.Updated, int32(current.Replicas)) //nolint:gosec // it was read as one
-	}
+	old := int32(0)
 	for _, one := range sets {
-		if old := max(one.State.Replicas.Or(0), one.State.ObservedReplicas.Or(0)); one.UID != current.UID && old > 0 {
-			p.Replicas = max(p.Replicas, p.Updated+old)
+		if one.UID == current {
+			p.Updated = min(p.Updated, one.State.Replicas.Or(0))
+		} else {
+			old += max(one.State.Replicas.Or(0), one.State.ObservedReplicas.Or(0))
 		}
 	}
-	return p, begun || len(sets) == 0
+	p.Replicas = max(p.Replicas, p.Updated+old)
+	return p, begun
 }
 
 func (c Commands) progress(d *contract.MachineDeploymentState, sets []*set) Progress {
 	p, begun := c.counts(d, sets)
-	rolling, _ := engine.Find(d.Conditions, ConditionRollingOut)
-	scaling, _ := engine.Find(d.Conditions, contract.ConditionScalingUp)
-	for _, c := range []metav1.Condition{rolling, scaling} {
-		if c.Status == metav1.ConditionTrue && c.Reason != contract.ReasonScalingUp {
+	for _, kind := range []string{ConditionRollingOut, contract.ConditionScalingUp} {
+		if c, _ := engine.Find(d.Conditions, kind); c.Status == metav1.ConditionTrue && c.Reason != contract.ReasonScalingUp {
 			p.Blocking = append(p.Blocking, c.Message)
 		}
 	}
-	progressing, _ := engine.Find(d.Conditions, ConditionProgressing)
+	rolls := engine.HasStatus(d.Conditions, ConditionRollingOut, metav1.ConditionTrue)
+	deadline, _ := engine.Find(d.Conditions, ConditionProgressing)
 	name := d.Key.Name
 	switch {
 	case d.ObservedGeneration > 0 && d.ObservedGeneration < d.Generation:
 		p.Message = fmt.Sprintf("Waiting for the spec of %q to be observed", name)
-	case progressing.Reason == string(rollout.DeadlineExceeded):
+	case deadline.Reason == deadlineExceeded:
 		p.Failed, p.Message = true, fmt.Sprintf("%q exceeded its progress deadline", name)
-	case d.RolloutPaused && (rolling.Status == metav1.ConditionTrue || !begun):
+	case d.RolloutPaused && (rolls || !begun):
 		p.Message = fmt.Sprintf("The rollout of %q is paused", name)
-	case !begun || p.Updated < p.Desired || p.Replicas > p.Updated || p.Available < p.Updated || rolling.Status == metav1.ConditionTrue:
+	case rolls || !begun || p.Updated < p.Desired || p.Replicas > p.Updated || p.Available < p.Updated:
 		p.Message = fmt.Sprintf("Waiting for %q to finish: %d of %d new Machines have been created, %d Machines are available, %d are old",
 			name, p.Updated, p.Desired, p.Available, max(p.Replicas-p.Updated, 0))
 	default:
@@ -241,19 +244,14 @@ func (c Commands) read(ctx context.Context, key types.NamespacedName) (
 	}
 	var failed []error
 	err = engine.EachObject(list, func(o client.Object) {
-		owner := metav1.GetControllerOfNoCopy(o)
-		if owner == nil || owner.UID != state.UID {
+		if owner := metav1.GetControllerOfNoCopy(o); owner == nil || owner.UID != state.UID {
 			return
 		}
-		one := &set{}
-		one.Object, one.State = o, &contract.MachineSetState{}
-		err := c.Kinds.Set.Adapter.Read(o, one.State)
+		one := &set{Child: children.Child[contract.MachineSetState]{Object: o, State: &contract.MachineSetState{}}}
 		one.Metadata = &one.State.Metadata
-		if err == nil {
-			one.diff, err = c.Kinds.SetMaker.TemplateDiff(obj, o)
-		}
-		failed = append(failed, err)
-		sets = append(sets, one)
+		failed = append(failed, c.Kinds.Set.Adapter.Read(o, one.State))
+		diff, err := c.Kinds.SetMaker.TemplateDiff(obj, o)
+		one.diff, failed, sets = diff, append(failed, err), append(sets, one)
 	})
 	return obj, state, sets, errors.Join(append(failed, err)...)
 }

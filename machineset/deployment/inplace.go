@@ -28,7 +28,7 @@ func (m *set) inPlaceOf(one *contract.MachineState) rollout.InPlaceState {
 
 // inPlace says whether the strategy updates Machines in place.
 func (s *Scope) inPlace() bool {
-	return s.strategy.Type == rollout.InPlaceAuto || s.strategy.Type == rollout.InPlaceManual
+	return s.facts.Strategy.Type == rollout.InPlaceAuto || s.facts.Strategy.Type == rollout.InPlaceManual
 }
 
 // lacks says whether the set may not create the Machines that it lacks: they have moved away. It may when its replicas are lowered.
@@ -38,7 +38,7 @@ func (m *set) lacks() bool {
 
 // seesMoves confirms, before a set may create again, that it has as many Machines as its replicas say. The cache may have yet to show that
 // one has moved away: the set would create another one in its place, and later delete one that was updated.
-func (s *Scope) seesMoves(ctx context.Context, of children.Child[contract.MachineSetState], keeps bool) error {
+func (s *Scope) seesMoves(ctx context.Context, of *set, keeps bool) error {
 	replicas := int(of.State.Replicas.Or(0))
 	if keeps || !s.inPlace() || of.Annotations[disableCreateAnnotation] != "true" || replicas == 0 {
 		return nil
@@ -72,15 +72,8 @@ func (m *set) receive() map[string]contract.Change[string] {
 
 // updateInPlace writes the next state of Machines that are updated in place.
 func (s *Scope) updateInPlace(ctx context.Context) error {
-	if len(s.plan.InPlace) == 0 {
-		return nil
-	}
-	next := map[string]rollout.InPlaceState{}
-	for _, step := range s.plan.InPlace {
-		next[string(step.UID)] = step.To
-	}
 	return s.eachMachine(func(m machine) error {
-		to, found := next[string(m.State.UID)]
+		to, found := s.plan.InPlace[m.State.UID]
 		if !found {
 			return nil
 		}
@@ -104,8 +97,7 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 	})
 }
 
-// move has the current set control a Machine and select it, in one write. The API server confirms, once in a pass, that the set is there:
-// the garbage collector deletes what a missing owner controls.
+// move has the current set control a Machine and select it, in one write, after confirmed.
 func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) error {
 	to := s.setBy(s.plan.Current.UID)
 	if slices.Contains(scale.ReceivedBy(to.Metadata), m.State.Key.Name) { // from an earlier move, whose number is no longer in replicas
@@ -113,17 +105,6 @@ func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) 
 		forget.Annotations = map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.Cleared[string]()}
 		err := send(ctx, s, s.env.kinds.Set, to.Object, forget)
 		return errors.Join(err, fmt.Errorf("%w: %s %s forgets an earlier move", engine.ErrStale, s.env.kinds.Set.GVK.Kind, to.Key))
-	}
-	if !s.currentSeen {
-		live, err := s.children.Live(ctx)
-		if err != nil {
-			return err
-		}
-		now, found := live[to.Key.Name]
-		if !found || now.UID != to.UID || now.DeletionTimestamp != nil {
-			return fmt.Errorf("%w: %s %s is gone or going", engine.ErrStale, s.env.kinds.Set.GVK.Kind, to.Key)
-		}
-		s.currentSeen = true
 	}
 	u.OwnerReferences = contract.SetTo(children.Owned(m.State.OwnerReferences, *metav1.NewControllerRef(to.Object, s.env.kinds.Set.GVK)))
 	u.Labels = map[string]contract.Change[string]{contract.SetNameLabel: contract.SetTo(contract.LabelValue(to.Key.Name))}

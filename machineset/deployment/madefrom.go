@@ -28,23 +28,23 @@ func (s *Scope) fingerprint() string {
 	return children.Digest(made)
 }
 
-// changed holds the creation of a set whose predecessors did not keep the template that they were made from: without that, one set after
-// the other would be made where a webhook sets a default.
-func (s *Scope) changed() []string {
-	if len(s.observed) < maxChanged {
-		return nil // the digest costs more than the rest of the pass
+// changed is why no other set is created when the predecessors did not keep the template that they were made from, empty otherwise: without
+// that, one set after the other would be made where a webhook sets a default.
+func (s *Scope) changed() string {
+	if !s.plan.Create.Found() || len(s.observed) < maxChanged {
+		return "" // the digest costs more than the rest of the pass
 	}
 	from := s.fingerprint()
 	made := slices.DeleteFunc(slices.Clone(s.observed), func(one *set) bool {
 		return from == "" || one.Annotations[MadeFromAnnotation] != from || !one.Deleting.IsZero()
 	})
 	if len(made) < maxChanged || slices.ContainsFunc(made, func(one *set) bool { return len(one.diff) == 0 }) {
-		return nil
+		return ""
 	}
 	last := made[len(made)-1]
-	return []string{fmt.Sprintf(
+	return fmt.Sprintf(
 		"%[1]s %[2]s was made from the template of the deployment, and differs from it in %[3]s: look for a webhook that changes %[1]ss, "+
-			"and make the template the same, or delete the %[1]s", s.env.kinds.Set.GVK.Kind, last.Key.Name, strings.Join(last.diff, ", "))}
+			"and make the template the same, or delete the %[1]s", s.env.kinds.Set.GVK.Kind, last.Key.Name, strings.Join(last.diff, ", "))
 }
 
 // selects says whether a set selects the Machines that it makes from the template of the deployment. It does not when the labels of the

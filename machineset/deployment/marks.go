@@ -54,9 +54,9 @@ func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change)
 	return s.mark(ctx, victims, contract.SetTo(ownMark+string(s.State.UID)))
 }
 
-// seesMarks confirms, once in a pass, that the Machines that go were chosen by the marks that Machines have now. cluster-autoscaler marks
-// a Machine and then lowers the replicas: the cache of deployments may show its second write before the cache of Machines shows the first,
-// and another Machine would be marked in its place.
+// seesMarks confirms, once in a pass, whose own marks follow, that the Machines that go were chosen by the marks that Machines have now.
+// cluster-autoscaler marks a Machine and then lowers the replicas: the cache of deployments may show its second write before the cache of
+// Machines shows the first, and another Machine would be marked in its place.
 func (s *Scope) seesMarks(ctx context.Context) error {
 	if s.marksSeen {
 		return nil
@@ -68,15 +68,6 @@ func (s *Scope) seesMarks(ctx context.Context) error {
 	}
 	s.marksSeen = true
 	return s.eachMachine(func(m machine) error { return s.env.machines.SameMarks(&m.State.Metadata, now[m.State.UID]) })
-}
-
-// unmark removes the marks of the deployment that no plan needs any more.
-func (s *Scope) unmark(ctx context.Context) error {
-	spared := map[types.UID]bool{}
-	for _, m := range s.plan.Unmark {
-		spared[m.UID] = true
-	}
-	return s.mark(ctx, spared, contract.Cleared[string]())
 }
 
 func (s *Scope) eachMachine(do func(machine) error) error {

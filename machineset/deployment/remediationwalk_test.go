@@ -69,7 +69,7 @@ func (p *plot) available() (n int) {
 
 // read is what a pass of the deployment reads, and what it decides.
 func (p *plot) read() (s *Scope, versions map[types.UID]int) {
-	s, versions = &Scope{strategy: p.strategy}, map[types.UID]int{}
+	s, versions = &Scope{}, map[types.UID]int{}
 	facts := rollout.Facts{Desired: contract.Some(p.desired), Strategy: p.strategy, Now: p.now}
 	for i, one := range p.sets {
 		state := &contract.MachineSetState{}
@@ -90,7 +90,7 @@ func (p *plot) read() (s *Scope, versions map[types.UID]int) {
 		}
 		facts.Sets = append(facts.Sets, f)
 	}
-	s.plan, s.planned = rollout.Plan(facts), true
+	s.facts, s.plan, s.planned = facts, rollout.Plan(facts), true
 	return s, versions
 }
 
@@ -140,7 +140,7 @@ func (p *plot) roll() {
 	}
 	for _, one := range p.sets {
 		for i := range one.machines {
-			stays := slices.ContainsFunc(s.plan.Unmark, func(r rollout.Ref) bool { return r.Name == one.machines[i].name })
+			stays := s.plan.Unmark[types.UID(one.machines[i].name)]
 			one.machines[i].named = one.machines[i].named && !stays
 		}
 	}

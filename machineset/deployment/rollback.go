@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/patch"
-	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
 // Reasons and actions of events about rollbacks. The reasons are those of Deployments of Kubernetes.
@@ -50,24 +50,29 @@ func rollbackStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	return engine.Result{}, s.Commit(ctx)
 }
 
-// revisionOf returns the set of a revision whose template differs from the deployment's; 0 is the revision before that of the deployment's
-// template, which may have no set yet.
+// revisionOf returns the set of a revision whose template differs from the deployment's; 0 is the highest revision before that of the
+// deployment's template. While no numbered set has that template, it is the highest of all: the current set is not made yet, or not
+// numbered. Sets in deletion do not count.
 func revisionOf(sets []*set, revision int64) (*set, error) {
-	all := make([]rollout.Set, 0, len(sets))
-	for _, one := range sets {
-		all = append(all, one.facts(nil))
-	}
-	found, known := rollout.Rollback(all, revision)
-	switch at := slices.IndexFunc(sets, func(one *set) bool { return one.UID == found.UID }); {
-	case !known && revision == 0:
+	known := slices.DeleteFunc(slices.Clone(sets), func(one *set) bool { return !one.Deleting.IsZero() || one.revision() == 0 })
+	slices.SortFunc(known, func(a, b *set) int {
+		return cmp.Or(cmp.Compare(b.revision(), a.revision()), a.Created.Compare(b.Created), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
+	// Where a set matches, the newest of the others would be wrong: a request that is repeated after a lost answer, before the set it went
+	// back to has a new number, would return to the template that it has left.
+	newest := revision == 0 && !slices.ContainsFunc(known, func(one *set) bool { return len(one.diff) == 0 })
+	at := slices.IndexFunc(known, func(one *set) bool {
+		return newest || one.revision() == revision || revision == 0 && one.revision() < known[0].revision()
+	})
+	switch {
+	case at < 0 && revision == 0:
 		return nil, fmt.Errorf("%w: there is no earlier revision", ErrRevision)
-	case !known || at < 0:
+	case at < 0:
 		return nil, fmt.Errorf("%w: there is no revision %d", ErrRevision, revision)
-	case len(sets[at].diff) == 0:
-		return nil, fmt.Errorf("%w: the template is that of revision %d already", ErrRevision, found.Revision)
-	default:
-		return sets[at], nil
+	case len(known[at].diff) == 0:
+		return nil, fmt.Errorf("%w: the template is that of revision %d already", ErrRevision, known[at].revision())
 	}
+	return known[at], nil
 }
 
 // copyTemplate writes the template of a set, and why it was made, to the deployment, on the version of the deployment that was read, and

@@ -40,46 +40,38 @@ func (s *Scope) decide() {
 		return
 	}
 	s.planned = true
-	var err error
-	s.strategy, err = strategyOf(&s.State)
+	strategy, err := strategyOf(&s.State)
 	order, wrong := scale.ParseOrder(s.State.DeletionOrder)
 	if err = errors.Join(err, wrong); err != nil {
 		s.Hold(ReasonStrategyUnreadable, err.Error())
 	}
+	frozen := s.frozen()
 	s.facts = rollout.Facts{
-		Strategy: s.strategy, Order: order, Paused: s.State.RolloutPaused, After: s.State.RolloutAfter,
-		HistoryLimit: s.historyLimit(), Now: s.Now,
+		Strategy: strategy, Order: order, Paused: s.State.RolloutPaused || frozen, After: s.State.RolloutAfter, Now: s.Now,
+		Holds: s.missing,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
 		s.facts.Desired = contract.Some(int(desired))
 	}
-	frozen := s.frozen()
-	s.facts.Paused = s.facts.Paused || frozen
+	if limit := s.State.RevisionHistoryLimit; limit.Found() || !s.env.kinds.AllRevisions {
+		s.facts.HistoryLimit = contract.Some(int(limit.Or(defaultHistory)))
+	}
 	for _, one := range s.observed {
 		set := one.facts(s.env.marks)
 		set.Frozen = frozen || s.inPlace() && one.lacks()
 		s.facts.Sets = append(s.facts.Sets, set)
 	}
-	s.facts.Holds = s.cannotCreate()
 	s.plan = rollout.Plan(s.facts)
+	if hold := s.changed(); hold != "" {
+		s.facts.Holds = append(s.facts.Holds, hold)
+		s.plan = rollout.Plan(s.facts)
+	}
 	if frozen {
 		s.plan.Blocked = append(s.plan.Blocked, "the deployment or a set of it is frozen and creates no Machines")
 	}
 	if s.State.RollbackTo.Found() && s.State.RolloutPaused {
 		s.plan.Blocked = append(s.plan.Blocked, "the rollback waits until the rollout is resumed")
 	}
-}
-
-// historyLimit is how many old sets are kept; absent keeps all.
-func (s *Scope) historyLimit() contract.Opt[int] {
-	limit, said := s.State.RevisionHistoryLimit.Get()
-	switch {
-	case said:
-		return contract.Some(int(limit))
-	case s.env.kinds.AllRevisions:
-		return contract.Opt[int]{}
-	}
-	return contract.Some(defaultHistory)
 }
 
 // frozen reports whether the deployment, or one of its sets, has a freeze label. Then a rollout does not go on, because it would delete
@@ -90,24 +82,6 @@ func (s *Scope) frozen() bool {
 		has = max(has, safety.FreezingOf(s.env.kinds.Set.GVK.Group, one.Metadata, one.State.Conditions))
 	}
 	return has != safety.NotFrozen
-}
-
-// cannotCreate are why the current set, or the one to create, makes no Machines: its templates, the reason of its own condition, or that
-// its controller has yet to look at it.
-func (s *Scope) cannotCreate() []string {
-	now, found := rollout.Current(s.facts)
-	if !found {
-		return append(s.changed(), s.missing...)
-	}
-	current, name := s.setBy(now.UID), s.env.kinds.Set.GVK.Kind+" "+now.Name
-	holds := slices.Clone(s.missing)
-	switch {
-	case current.isBlocked():
-		return append(holds, name+" cannot create Machines")
-	case current.isNew():
-		return append(holds, "waiting for the controller of "+name)
-	}
-	return holds
 }
 
 // isNew reports whether the controller of a set without Machines has yet to look at it: whether it can create is not known.
@@ -126,16 +100,8 @@ func (m *set) isBlocked() bool {
 	}, c.Reason)
 }
 
-// stands reports whether the rollout does not go on, for longer than until the controller of the current set has looked at that: what
-// outdated sets may do does not change for a moment.
-func (s *Scope) stands() bool {
-	current := s.setBy(s.plan.Current.UID)
-	moment := current.UID != "" && len(s.facts.Holds) == 1 && current.isNew() && !current.isBlocked()
-	return s.plan.Stands && !moment
-}
-
 // goesOn reports whether the rollout removes outdated Machines, or lets others remove them.
-func (s *Scope) goesOn() bool { return !s.facts.Paused && !s.stands() }
+func (s *Scope) goesOn() bool { return !s.facts.Paused && !s.plan.Stands }
 
 // limits are what a set may replace of what a health check has marked. While another set has Machines, or may get some, it replaces no
 // available one: the rollout counts on all of them. Neither does one that has fewer than the deployment wants, as when it is frozen. Of
@@ -148,13 +114,13 @@ func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
 		settled = settled && (whole || one.UID != current && len(one.machines) == 0 && one.State.Replicas.Or(0) == 0)
 	}
 	if of != current && s.goesOn() {
-		if s.strategy.Type == rollout.RollingUpdate || s.strategy.Type == rollout.Recreate {
+		if kind := s.facts.Strategy.Type; kind == rollout.RollingUpdate || kind == rollout.Recreate {
 			return scale.RemediationLimits{Outdated: true}
 		}
 		l.Elsewhere = true
 	}
 	if settled {
-		l.MaxUnavailable = s.strategy.MaxUnavailable
+		l.MaxUnavailable = s.facts.Strategy.MaxUnavailable
 	}
 	if limit, limited := s.State.RemediationMaxInFlight.Get(); limited {
 		n, _ := intstr.GetScaledValueFromIntOrPercent(&limit, int(s.State.Replicas.Or(1)), true) // 0 for one that has to be corrected
@@ -166,18 +132,13 @@ func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
 // strategyOf returns the strategy of a deployment. The error says what is wrong with it.
 func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 	kind := rollout.Type(cmp.Or(d.RolloutType, contract.RolloutRolling))
-	orchestration := cmp.Or(d.InPlaceOrchestration, contract.OrchestrationAuto)
-	switch {
-	case d.RolloutType == contract.RolloutInPlace && orchestration == contract.OrchestrationAuto:
-		kind = rollout.InPlaceAuto
-	case d.RolloutType == contract.RolloutInPlace && orchestration == contract.OrchestrationManual:
-		kind = rollout.InPlaceManual
-	case d.RolloutType == contract.RolloutInPlace:
-		return rollout.Strategy{}, fmt.Errorf("orchestration %q of updates in place: want %s or %s",
-			orchestration, contract.OrchestrationAuto, contract.OrchestrationManual)
-	case kind != rollout.RollingUpdate && kind != rollout.OnDelete && kind != rollout.Recreate:
-		return rollout.Strategy{}, fmt.Errorf("rollout type %q: want %s, %s, %s or %s",
-			kind, rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, contract.RolloutInPlace)
+	if d.RolloutType == contract.RolloutInPlace {
+		kind = rollout.Type("InPlace" + cmp.Or(d.InPlaceOrchestration, contract.OrchestrationAuto))
+	}
+	all := []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, rollout.InPlaceAuto, rollout.InPlaceManual}
+	if !slices.Contains(all, kind) {
+		return rollout.Strategy{}, fmt.Errorf("rollout type %q with the orchestration %q: want one of %v, where %s has one of the last two",
+			d.RolloutType, d.InPlaceOrchestration, all, contract.RolloutInPlace)
 	}
 	return rollout.Resolve(kind, d.MaxSurge, d.MaxUnavailable, int(max(d.Replicas.Or(0), 0)))
 }
@@ -196,7 +157,7 @@ func (m *set) facts(marks []string) rollout.Set {
 	f := rollout.Set{
 		Name: m.Key.Name, UID: m.UID, Created: m.Created, MadeFor: rollout.ParseMadeFor(m.Annotations), Revision: m.revision(),
 		Matches: len(m.diff) == 0, Replicas: int(m.State.Replicas.Or(0)), Deleting: !m.Deleting.IsZero(), Reserved: m.reserved,
-		Machines: make([]rollout.Machine, 0, len(m.machines)),
+		Stuck: m.isBlocked(), Unseen: m.isNew(), Machines: make([]rollout.Machine, 0, len(m.machines)),
 	}
 	replaced := scale.ReplacedBy(m.Metadata)
 	for _, one := range m.machines {
@@ -218,7 +179,7 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 		s.Requeue(max(s.plan.Wake.Sub(s.Now), time.Second))
 	}
 	if s.plan.Current.UID != "" {
-		s.changeRevision()
+		s.ChangeAnnotation(contract.RevisionAnnotation, contract.SetTo(strconv.FormatInt(s.plan.Revision, 10)))
 	}
 	if s.behind() {
 		return engine.Result{RequeueAfter: engine.BehindRetry}, nil
@@ -255,7 +216,8 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 	if shown, err := s.showsMachines(ctx); err != nil || !shown {
 		return engine.Result{}, err
 	}
-	if err := s.unmark(ctx); err != nil { // a set that is lowered now would take the Machine that keeps its mark
+	// A set that is lowered although a Machine keeps its mark would take that one.
+	if err := s.mark(ctx, s.plan.Unmark, contract.Cleared[string]()); err != nil {
 		return engine.Result{}, err
 	}
 	if s.plan.Create.Found() { // nothing goes for a set that may never be
@@ -317,11 +279,11 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	u.Annotations = of.receive()
 	err := s.markVictims(ctx, of, change)
 	if err == nil {
-		if _, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u, true); external.SaysGone(err) {
-			return nil
-		}
+		_, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u, true)
 	}
 	switch {
+	case external.SaysGone(err):
+		return nil
 	case err == nil:
 		s.Eventf(corev1.EventTypeNormal, eventScale, actionScale, "Scaled %s %q from %d to %d replicas",
 			s.env.kinds.Set.GVK.Kind, of.Key.Name, change.From, change.To)
@@ -340,29 +302,4 @@ func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], o
 		return err
 	}
 	return nil
-}
-
-// lastChange is the last time at which a rollout has moved: it has begun or was resumed, or a set or a Machine was created, became
-// available or was deleted. It depends on nothing that a restart of the process loses.
-func (s *Scope) lastChange() time.Time {
-	times := []time.Time{{}}
-	stored, found := engine.Find(s.Stored, ConditionProgressing)
-	if !found || stored.Reason == string(rollout.Completed) || stored.Reason == string(rollout.ProgressPaused) {
-		return s.Now
-	}
-	for _, kind := range []string{ConditionProgressing, ConditionRollingOut} {
-		if c, found := engine.Find(s.Stored, kind); found && c.Status == "True" {
-			times = append(times, c.LastTransitionTime.Time)
-		}
-	}
-	for _, one := range s.observed {
-		times = append(times, one.Created)
-		for _, m := range one.machines {
-			times = append(times, m.State.Created, m.State.Deleting)
-			if c, found := engine.Find(m.State.Conditions, ConditionAvailable); found && c.Status == "True" {
-				times = append(times, c.LastTransitionTime.Time)
-			}
-		}
-	}
-	return slices.MaxFunc(times, time.Time.Compare)
 }

@@ -36,14 +36,11 @@ type Scope struct {
 	templates []string
 	missing   []string
 
-	strategy rollout.Strategy
-	facts    rollout.Facts // what plan was decided by
-	plan     rollout.Decision
-	planned  bool
+	facts   rollout.Facts // what plan was decided by
+	plan    rollout.Decision
+	planned bool
 	// marksSeen: the API server has confirmed the marks of the Machines in this pass.
 	marksSeen bool
-	// currentSeen: the API server has confirmed in this pass that the current set exists.
-	currentSeen bool
 }
 
 // recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.
@@ -129,15 +126,17 @@ func (s *Scope) nameReplicas(ctx context.Context) error {
 func (s *Scope) readSets(ctx context.Context) error {
 	for _, child := range s.children.Own {
 		one := &set{Child: child}
-		err := s.readMachines(ctx, one)
-		if err == nil && !s.Deleting() {
-			one.diff, err = s.env.kinds.SetMaker.TemplateDiff(s.Object, child.Object)
-			if err == nil && s.selectorErr == nil && !one.selects(&s.State) {
+		var err error
+		if one.machines, err = s.env.machines.List(ctx, s.State.Key.Namespace, setKey(one.UID), s.Deleting(), nil); err != nil {
+			return fmt.Errorf("read the Machines of %s %s: %w", s.env.kinds.Set.GVK.Kind, one.Key, err)
+		}
+		if !s.Deleting() {
+			if one.diff, err = s.env.kinds.SetMaker.TemplateDiff(s.Object, child.Object); err != nil {
+				return err
+			}
+			if s.selectorErr == nil && !one.selects(&s.State) {
 				one.diff = append(one.diff, "selector")
 			}
-		}
-		if err != nil {
-			return err
 		}
 		one.count()
 		s.observed = append(s.observed, one)
@@ -147,21 +146,7 @@ func (s *Scope) readSets(ctx context.Context) error {
 
 // setBy returns an observed set. Every UID of a plan is one of them.
 func (s *Scope) setBy(uid types.UID) *set {
-	if at := slices.IndexFunc(s.observed, func(one *set) bool { return one.UID == uid }); at >= 0 {
-		return s.observed[at]
-	}
-	state := new(contract.MachineSetState)
-	return &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
-}
-
-// readMachines lists the Machines of a set.
-func (s *Scope) readMachines(ctx context.Context, one *set) error {
-	var err error
-	one.machines, err = s.env.machines.List(ctx, s.State.Key.Namespace, setKey(one.UID), s.Deleting(), nil)
-	if err != nil {
-		return fmt.Errorf("read the Machines of %s %s: %w", s.env.kinds.Set.GVK.Kind, one.Key, err)
-	}
-	return nil
+	return s.observed[slices.IndexFunc(s.observed, func(one *set) bool { return one.UID == uid })]
 }
 
 // count counts what the set has reserved in its creation ledger. A set without a ledger, of another program, counts in its status how many

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,19 +12,17 @@ import (
 	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
-// confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll: once in the
-// life of this process, and then also whether it shows them as they are, because another process may have scaled them a moment ago; and
-// before a set is created or raised. It reports false where it does not, after which the pass is repeated soon, and where it leaves a set
-// out, which holds the deployment.
+// confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll, before a set
+// is created or raised; and whether it shows them as they are, once in the life of this process, because another process may have scaled
+// them a moment ago, and before a Machine moves to the current set, because the garbage collector deletes what a missing owner controls. It
+// reports false where it does not, after which the pass is repeated soon, and where it leaves a set out, which holds the deployment.
 func (s *Scope) confirmed(ctx context.Context) (bool, error) {
-	if s.mem.confirmed && !s.raises() && !s.plan.Create.Found() {
+	asIs := s.mem.confirmed && !slices.Contains(slices.Collect(maps.Values(s.plan.InPlace)), rollout.Moved)
+	if asIs && !s.raises() && !s.plan.Create.Found() {
 		return true, nil
 	}
-	if shows, err := s.children.ShowsAll(ctx); err != nil || !shows {
-		return false, err
-	}
-	if s.mem.confirmed {
-		return true, nil
+	if shows, err := s.children.ShowsAll(ctx); err != nil || !shows || asIs {
+		return shows, err
 	}
 	live, err := s.children.Live(ctx)
 	if err != nil {
@@ -48,20 +47,17 @@ func (s *Scope) raises() bool {
 // showsMachines asks the API server before a plan is carried out that counts on that. It reports false where the cache has yet to show a
 // Machine, after which the pass is repeated soon, and where it leaves one out, which holds the deployment.
 func (s *Scope) showsMachines(ctx context.Context) (bool, error) {
-	lacking := rollout.Lacking(s.facts.Sets, s.plan)
-	if s.inPlace() && s.raises() { // no number of replicas has a Machine that has moved and was not received
-		lacking = s.facts.Sets
-	}
+	moves := s.inPlace() && s.raises() // no number of replicas has a Machine that has moved and was not received
 	of, shown := map[types.UID]bool{}, map[types.UID]bool{}
-	for _, set := range lacking {
-		of[set.UID] = true
+	for _, set := range s.facts.Sets {
+		of[set.UID] = moves || slices.Contains(s.plan.Lacking, set.UID)
 		for _, m := range set.Machines {
 			shown[m.UID] = true
 		}
 	}
 	var missing []string
 	var err error
-	if len(lacking) > 0 {
+	if moves || len(s.plan.Lacking) > 0 {
 		err = s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 			if owner := metav1.GetControllerOfNoCopy(m); owner != nil && of[owner.UID] && !shown[m.UID] {
 				missing = append(missing, m.Name)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
 // Conditions and reasons that only deployments have. They are Cluster API's, except ConditionProgressing, which is that of Deployments of
@@ -50,7 +49,7 @@ func (s *Scope) available(available int32) metav1.Condition {
 		return engine.Condition(ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet,
 			"Waiting for spec.replicas set")
 	}
-	least := desired - int32(s.strategy.MaxUnavailable)
+	least := desired - int32(s.facts.Strategy.MaxUnavailable)
 	if available >= least {
 		return engine.Condition(ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
 	}
@@ -84,14 +83,12 @@ func unobserved() []metav1.Condition {
 func phaseOf(desired contract.Opt[int32], deleting bool, replicas int32) string {
 	want, known := desired.Get()
 	switch {
-	case deleting:
+	case deleting || known && replicas > want:
 		return phaseScalingDown
 	case !known:
 		return phaseUnknown
 	case replicas < want:
 		return phaseScalingUp
-	case replicas > want:
-		return phaseScalingDown
 	}
 	return phaseRunning
 }
@@ -151,26 +148,60 @@ func (s *Scope) statusFacts() statusFacts {
 	return f
 }
 
-// progressing is the condition of a deployment with a progress deadline. A rollout that is done stays so when a Machine fails, or when
-// replicas change. Rule: Kubernetes' deployment controller.
+// Reasons of the condition Progressing. Rule: Kubernetes.
+const (
+	progressing      = "ReplicaSetUpdated"        // the rollout goes on, or its deadline has not passed
+	completed        = "NewReplicaSetAvailable"   // nothing is left to do
+	deadlineExceeded = "ProgressDeadlineExceeded" // there was no progress for longer than the deadline
+	progressPaused   = "DeploymentPaused"         // the deadline does not run while the rollout is paused
+)
+
+// progressing is the condition of a deployment with a progress deadline; one of 0 or less is never exceeded. A rollout that is done stays
+// so when a Machine fails, or when replicas change. Rule: Kubernetes' deployment controller.
 func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
-	if !s.State.ProgressDeadline.Found() || s.Deleting() || !s.planned {
+	limit, limited := s.State.ProgressDeadline.Get()
+	if !limited || s.Deleting() || !s.planned {
 		return nil
 	}
 	stored, _ := engine.Find(s.Stored, ConditionProgressing)
-	done := s.plan.Complete || stored.Reason == string(rollout.Completed) && facts.outdated == 0 && s.plan.Current.UID != ""
-	progress, again := rollout.JudgeProgress(done, s.State.RolloutPaused, s.State.ProgressDeadline, s.lastChange(), s.Now)
-	s.Requeue(again)
-	status, message := metav1.ConditionTrue, ""
-	switch progress {
-	case rollout.ProgressPaused:
-		status, message = metav1.ConditionUnknown, "The rollout is paused"
-	case rollout.DeadlineExceeded:
-		message = fmt.Sprintf("Nothing has changed for %s", s.State.ProgressDeadline.Or(0)) + children.Bullets(facts.blocking)
-		status = metav1.ConditionFalse
-	case rollout.Progressing, rollout.Completed:
+	left := s.lastChange(stored.Reason).Add(limit).Sub(s.Now)
+	status, reason, message := metav1.ConditionTrue, progressing, ""
+	switch {
+	case s.plan.Complete, stored.Reason == completed && facts.outdated == 0 && s.plan.Current.UID != "":
+		reason = completed
+	case s.State.RolloutPaused:
+		status, reason, message = metav1.ConditionUnknown, progressPaused, "The rollout is paused"
+	case limit > 0 && left <= 0:
+		status, reason = metav1.ConditionFalse, deadlineExceeded
+		message = fmt.Sprintf("Nothing has changed for %s", limit) + children.Bullets(facts.blocking)
+	default:
+		s.Requeue(max(left, 0))
 	}
-	return []metav1.Condition{engine.Condition(ConditionProgressing, status, string(progress), message)}
+	return []metav1.Condition{engine.Condition(ConditionProgressing, status, reason, message)}
+}
+
+// lastChange is the last time at which a rollout has moved: it has begun or was resumed, which is now where the stored reason is of before
+// that, or a set or a Machine was created, became available or was deleted. It depends on nothing that a restart of the process loses.
+func (s *Scope) lastChange(stored string) time.Time {
+	if stored == "" || stored == completed || stored == progressPaused {
+		return s.Now
+	}
+	times := []time.Time{{}}
+	since := func(conditions []metav1.Condition, kind string) {
+		if c, found := engine.Find(conditions, kind); found && c.Status == metav1.ConditionTrue {
+			times = append(times, c.LastTransitionTime.Time)
+		}
+	}
+	since(s.Stored, ConditionProgressing)
+	since(s.Stored, ConditionRollingOut)
+	for _, one := range s.observed {
+		times = append(times, one.Created)
+		for _, m := range one.machines {
+			times = append(times, m.State.Created, m.State.Deleting)
+			since(m.State.Conditions, ConditionAvailable)
+		}
+	}
+	return slices.MaxFunc(times, time.Time.Compare)
 }
 
 // heldSets returns what the sets of the deployment wait for: that they are resumed, or what their conditions have.
@@ -190,12 +221,4 @@ func (s *Scope) heldSets() (said []string) {
 		}
 	}
 	return said
-}
-
-// changeRevision has the deployment say the revision of its current set.
-func (s *Scope) changeRevision() {
-	text := strconv.FormatInt(s.plan.Revision, 10)
-	if s.State.Annotations[contract.RevisionAnnotation] != text {
-		s.ChangeAnnotation(contract.RevisionAnnotation, contract.SetTo(text))
-	}
 }

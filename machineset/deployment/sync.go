@@ -2,11 +2,12 @@ package deployment
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,23 +76,18 @@ func given(d *contract.MachineDeploymentState, fields []string) children.Given {
 // change of its replicas whose answer was lost may have taken effect, or may still do so. After the write it is seen, or refused.
 func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
-	annotations := setAnnotations(&s.State)
-	var also strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		also.WriteString(key + "=" + annotations[key] + "\n")
-	}
-	fmt.Fprint(&also, s.State.Generation, " ", s.plan.Current.UID, s.plan.Revision, s.strategy.Type, s.State.RolloutPaused, s.goesOn(),
-		s.limits(s.plan.Current.UID))
 	var result engine.Result
-	err := s.children.Sync(also.String(), func(child children.Child[contract.MachineSetState]) error {
-		if !child.Deleting.IsZero() {
-			return nil
+	var errs []error
+	for _, one := range s.observed {
+		if !one.Deleting.IsZero() || one.State.ClusterName != s.State.ClusterName || s.env.frame.Writer.Behind(one.Object) {
+			continue
 		}
-		err := s.syncSet(ctx, child, annotations)
-		result.Stop = result.Stop || err != nil && !lasts(err) && !external.SaysGone(err)
-		return err
-	})
-	return result, err
+		if err := s.syncSet(ctx, one); !external.SaysGone(err) {
+			result.Stop = result.Stop || err != nil && !lasts(err)
+			errs = append(errs, err)
+		}
+	}
+	return result, errors.Join(errs...)
 }
 
 // lasts reports whether an error is a refusal that another attempt does not change, as by an admission webhook. It must not end a rollout.
@@ -103,40 +99,39 @@ func lasts(err error) bool {
 // keepsFromCreating reports whether a set may not create Machines: an outdated one would make again what users delete. A rollout that
 // stands lets it have again what it has lost, unless that has moved.
 func (s *Scope) keepsFromCreating(one *set) bool {
-	stands := s.State.RolloutPaused || s.stands() && !s.facts.Paused
-	return one.UID != s.plan.Current.UID && s.strategy.Type != rollout.RollingUpdate && !stands || s.inPlace() && one.lacks()
+	stands := s.State.RolloutPaused || s.plan.Stands && !s.facts.Paused
+	return one.UID != s.plan.Current.UID && s.facts.Strategy.Type != rollout.RollingUpdate && !stands || s.inPlace() && one.lacks()
 }
 
-func (s *Scope) syncSet(ctx context.Context, child children.Child[contract.MachineSetState], annotations map[string]string) error {
-	annotations = maps.Clone(annotations)
-	if cause, found := child.Annotations[ChangeCauseAnnotation]; child.UID != s.plan.Current.UID { // each revision keeps its own
+func (s *Scope) syncSet(ctx context.Context, one *set) error {
+	annotations := setAnnotations(&s.State)
+	if one.UID == s.plan.Current.UID {
+		annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
+	} else { // each revision keeps its own
 		delete(annotations, ChangeCauseAnnotation)
-		if found {
+		if cause, found := one.Annotations[ChangeCauseAnnotation]; found {
 			annotations[ChangeCauseAnnotation] = cause
 		}
 	}
-	if child.UID == s.plan.Current.UID {
-		annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
-	}
-	keeps := s.keepsFromCreating(s.setBy(child.UID))
-	if err := s.seesMoves(ctx, child, keeps); err != nil {
+	keeps := s.keepsFromCreating(one)
+	if err := s.seesMoves(ctx, one, keeps); err != nil {
 		return err
 	}
-	if said, found := child.Annotations[disableCreateAnnotation]; keeps || found && said == "true" {
+	if keeps || one.Annotations[disableCreateAnnotation] == "true" {
 		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
 	}
-	annotations[scale.LimitsAnnotation] = s.limits(child.UID).String()
-	before := children.ReadGiven(child.Metadata, GivenAnnotation)
-	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(child.Metadata, setLabels(&s.State), annotations, false)}
+	annotations[scale.LimitsAnnotation] = s.limits(one.UID).String()
+	before := children.ReadGiven(one.Metadata, GivenAnnotation)
+	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(one.Metadata, setLabels(&s.State), annotations, false)}
 	kind := children.Also(s.env.kinds.Set, func(obj contract.Object, u *contract.MachineSetUpdate) error {
 		fields, err := s.env.kinds.SetMaker.SyncSet(s.Object, obj, before.Fields)
 		if err != nil {
 			return err
 		}
-		given(&s.State, fields).Record(child.Metadata, GivenAnnotation, &u.MetadataUpdate)
+		given(&s.State, fields).Record(one.Metadata, GivenAnnotation, &u.MetadataUpdate)
 		return nil
 	})
-	_, err := s.children.Write(ctx, child.Object, kind, u)
+	_, err := s.children.Write(ctx, one.Object, kind, u)
 	return err
 }
 
@@ -158,7 +153,9 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	}
 	maps.Copy(seed.Labels, own)
 	maps.Copy(seed.Annotations, scale.Stamp(s.State.UID, e.Slot))
-	maps.Copy(seed.Annotations, rollout.MadeForAnnotations(s.plan.MadeFor))
+	if at := s.plan.MadeFor; !at.IsZero() {
+		seed.Annotations[rollout.MadeForAnnotation] = at.UTC().Format(time.RFC3339)
+	}
 	seed.Annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
 	seed.Annotations[MadeFromAnnotation] = from
 	seed.Annotations[scale.LimitsAnnotation] = s.limits(s.plan.Current.UID).String()

@@ -35,26 +35,20 @@ func upToDateStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
 	var errs []error
 	for _, one := range s.observed {
+		outdated := slices.Contains(s.plan.Outdated, one.UID)
 		for _, m := range one.machines {
-			if m.State.Deleting.IsZero() && !m.State.Paused() && len(m.State.Conditions) > 0 && !s.env.frame.Writer.Behind(m.Object) {
-				errs = append(errs, s.setUpToDate(ctx, one, m))
+			updating, _ := engine.Find(m.State.Conditions, contract.ConditionUpdating)
+			want := []metav1.Condition{one.upToDate(outdated, updating)}
+			changed := contract.ChangedConditions(m.State.Conditions, want, m.State.Generation, s.Now)
+			keeps := !m.State.Deleting.IsZero() || m.State.Paused() || len(m.State.Conditions) == 0 || len(changed) == 0
+			if keeps || s.env.frame.Writer.Behind(m.Object) {
+				continue
+			}
+			_, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, contract.MachineUpdate{Conditions: changed})
+			if !external.SaysGone(err) {
+				errs = append(errs, err)
 			}
 		}
 	}
 	return engine.Result{}, errors.Join(errs...)
-}
-
-// setUpToDate writes the condition of a Machine when it changes.
-func (s *Scope) setUpToDate(ctx context.Context, of *set, m machine) error {
-	updating, _ := engine.Find(m.State.Conditions, contract.ConditionUpdating)
-	is := of.upToDate(slices.Contains(s.plan.Outdated, of.UID), updating)
-	changed := contract.ChangedConditions(m.State.Conditions, []metav1.Condition{is}, m.State.Generation, s.Now)
-	if len(changed) == 0 {
-		return nil
-	}
-	_, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, contract.MachineUpdate{Conditions: changed})
-	if external.SaysGone(err) {
-		return nil
-	}
-	return err
 }

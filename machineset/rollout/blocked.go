@@ -17,22 +17,15 @@ func (p *plan) blockUnavailable() {
 	p.block("waiting for " + cmp.Or(waited, "Machines") + " to become available")
 }
 
-// blockLeaving says which Machines have to go for others to be created.
-func (p *plan) blockLeaving() {
-	if waited := p.named((*set).loses); waited != "" {
-		p.block("waiting for " + waited + " to be gone")
+// wait says what some Machines, if there are any, have to do for the rollout to go on.
+func (p *plan) wait(to string, which func(*set, *Machine) bool) {
+	if waited := p.named(which); waited != "" {
+		p.block("waiting for " + waited + " " + to)
 	}
 }
 
-// blockPaused adds the paused Machines that keep the rollout from its end to what it waits for.
-func (p *plan) blockPaused() {
-	waited := p.named(func(s *set, m *Machine) bool {
-		return m.Paused && s != p.current && !s.loses(m) && !slices.Contains(s.victims, m)
-	})
-	if waited != "" && p.Strategy.Type != OnDelete {
-		p.block("waiting for " + waited + " to be resumed: paused Machines are neither replaced nor updated")
-	}
-}
+// blockLeaving says which Machines have to go for others to be created.
+func (p *plan) blockLeaving() { p.wait("to be gone", (*set).loses) }
 
 // loses reports whether a Machine goes, because of an earlier plan or for another reason.
 func (s *set) loses(m *Machine) bool {

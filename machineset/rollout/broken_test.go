@@ -42,9 +42,9 @@ func goes(d rollout.Decision) ([]string, string) {
 			names = append(names, v.Name)
 		}
 	}
-	for _, step := range d.InPlace {
-		if step.To == rollout.Selected {
-			names = append(names, step.Name)
+	for uid, to := range d.InPlace {
+		if to == rollout.Selected {
+			names = append(names, string(uid))
 		}
 	}
 	return names, strings.Join(d.Blocked, "\n")

@@ -164,7 +164,7 @@ func TestAMarkThatNoPlanNeedsIsTakenAway(t *testing.T) {
 	w := paused(2, 0, 2)
 	w.sets[1].count = [kinds]int{available: 1, mineAvailable: 1}
 	d := rollout.Plan(w.facts(newNames(), rollout.Strategy{Type: rollout.RollingUpdate, MaxSurge: 1}))
-	require.Equal(t, []rollout.Ref{{Name: "1-5-00", UID: "1-5-00"}}, d.Unmark)
+	require.Equal(t, map[types.UID]bool{"1-5-00": true}, d.Unmark)
 }
 
 func TestASetBeforeTheRolloutTimeIsOutdated(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -35,21 +37,18 @@ func foreign(m *Machine) bool { return m.Marked && !m.Mine }
 // plan is a decision in the making.
 type plan struct {
 	Facts
-	desired, surge, unavailable int
-	sets                        []*set // by creation and name
-	current                     *set   // nil while there is none
-	due                         bool   // what is older than After is outdated
-	excess                      int    // how many more Machines stay than there may be
-	updates                     updates
-	out                         Decision
+	desired, surge int
+	sets           []*set    // by creation and name
+	current        *set      // nil while there is none
+	since          time.Time // sets that were neither created since nor made for it are outdated; zero for none
+	excess         int       // how many more Machines stay than there may be
+	updates        updates
+	out            Decision
 }
 
-func newPlan(f Facts, desired int) *plan {
-	p := &plan{Facts: f, desired: max(desired, 0)}
-	p.unavailable = min(max(f.Strategy.MaxUnavailable, 0), p.desired)
-	if f.Order == "" || f.Order == scale.Random {
-		p.Order = scale.Oldest
-	}
+func newPlan(f Facts) *plan {
+	p := &plan{Facts: f, desired: max(f.Desired.Or(0), 0)}
+	p.out.Unmark, p.out.InPlace = map[types.UID]bool{}, map[types.UID]InPlaceState{}
 	if p.desired > 0 && slices.Contains([]Type{RollingUpdate, InPlaceAuto, ""}, f.Strategy.Type) {
 		p.surge = max(f.Strategy.MaxSurge, 0)
 	}
@@ -62,38 +61,45 @@ func newPlan(f Facts, desired int) *plan {
 	}
 	p.excess -= p.desired + p.surge
 	slices.SortFunc(p.sets, func(a, b *set) int { return older(a.Set, b.Set) })
-	p.due = f.due()
+	p.since = f.since()
 	for _, s := range p.sets {
 		if p.isUpToDate(s) && !s.Deleting && (p.current == nil || p.current.Replicas == 0 && s.Replicas > 0) {
 			p.current = s
 		}
 	}
+	p.number()
+	for _, s := range p.sets {
+		if p.isOutdated(s) {
+			p.out.Outdated = append(p.out.Outdated, s.UID)
+		}
+	}
 	return p
 }
 
-// isUpToDate reports whether the Machines of a set have the template of the deployment.
-func (p *plan) isUpToDate(s *set) bool { return s.Matches && (!p.due || s.madeSince(p.After)) }
+// isOutdated reports whether a set beside the current one has Machines or may get some. OnDelete leaves a second set with the template of
+// the deployment as it is: its Machines are up to date.
+func (p *plan) isOutdated(s *set) bool {
+	stays := s == p.current || p.Strategy.Type == OnDelete && p.isUpToDate(s) && !s.Deleting
+	return !stays && (s.size > 0 || !s.Deleting && s.Replicas > 0)
+}
 
-// due says whether the rollout at the time of After has begun: that time has come, or a set was made for it already. Otherwise a process
-// whose clock is behind that of an earlier leader would take the rollout back.
-func (f *Facts) due() bool {
-	if f.After.IsZero() {
-		return false
-	}
+// isUpToDate reports whether the Machines of a set have the template of the deployment.
+func (p *plan) isUpToDate(s *set) bool {
+	return s.Matches && (!s.Created.Before(p.since) || !s.MadeFor.Before(p.since))
+}
+
+// since is After to the second once the rollout at that time has begun: the time has come, or a set was made for it already. Otherwise a
+// process whose clock is behind that of an earlier leader would take the rollout back.
+func (f *Facts) since() time.Time {
 	after := f.After.Truncate(time.Second)
-	return !f.Now.Before(f.After) || slices.ContainsFunc(f.Sets, func(s Set) bool { return !s.MadeFor.Before(after) })
+	if f.Now.Before(f.After) && !slices.ContainsFunc(f.Sets, func(s Set) bool { return !s.MadeFor.Before(after) }) {
+		return time.Time{}
+	}
+	return after
 }
 
 func older(a, b *Set) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-}
-
-// Current returns the set that a plan takes for the current one, and false while there is none. It needs no Machines.
-func Current(f Facts) (Set, bool) {
-	if p := newPlan(f, 0); p.current != nil {
-		return *p.current.Set, true
-	}
-	return Set{}, false
 }
 
 func (p *plan) count(s *set) {
@@ -103,14 +109,20 @@ func (p *plan) count(s *set) {
 	}
 	s.size = max(s.size, s.Replicas)
 	s.alive = make([]*Machine, 0, len(s.Machines))
+	counted := 0 // the set does not count those that were moved to it before they were acknowledged
 	for i := range s.Machines {
-		if m := &s.Machines[i]; !m.Deleting {
-			s.alive = append(s.alive, m)
+		m := &s.Machines[i]
+		if m.Deleting {
+			continue
+		}
+		s.alive = append(s.alive, m)
+		if m.InPlace != Moved {
+			counted++
 		}
 	}
-	if going := p.counted(s) - s.Replicas; going > 0 {
-		slices.SortStableFunc(s.alive, func(a, b *Machine) int { return cmp.Compare(unsettled(a), unsettled(b)) })
-		s.pending, s.alive = p.first(s.alive[:p.counted(s)], going), s.alive[going:]
+	if going := counted - s.Replicas; going > 0 {
+		slices.SortStableFunc(s.alive, func(a, b *Machine) int { return scale.TrueFirst(a.InPlace != Moved, b.InPlace != Moved) })
+		s.pending, s.alive = p.first(s.alive[:counted], going), s.alive[going:]
 	}
 	for _, m := range s.alive {
 		if usable(m) {
@@ -123,23 +135,6 @@ func (p *plan) count(s *set) {
 			s.available--
 		}
 	}
-}
-
-// unsettled puts Machines last that the set does not count yet.
-func unsettled(m *Machine) int {
-	if m.InPlace == Moved {
-		return 1
-	}
-	return 0
-}
-
-// counted is how many alive Machines the set counts: it does not count those that were moved to it before they were acknowledged.
-func (p *plan) counted(s *set) int {
-	n := len(s.alive)
-	for _, m := range s.alive {
-		n -= unsettled(m)
-	}
-	return n
 }
 
 // outdated are the sets that are not current and not being deleted.

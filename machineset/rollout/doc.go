@@ -2,7 +2,6 @@
 //
 // [Plan] takes the sets of a deployment with their Machines and returns the next step of one strategy ([Type]): RollingUpdate, OnDelete,
 // Recreate, or an update in place. The caller carries the [Decision] out in the order of its fields, observes, and plans again.
-// [Rollback] and [JudgeProgress] serve history, undo and the progress deadline.
 //
 // # Victims
 //

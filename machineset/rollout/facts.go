@@ -64,8 +64,9 @@ type Set struct {
 	Replicas int
 	// Deleting: deletion of the set was asked for. Its Machines count as Machines in deletion.
 	Deleting bool
-	// Frozen: the set creates nothing, and a plan does not raise its replicas.
-	Frozen bool
+	// Frozen: the set creates nothing, and a plan does not raise its replicas. Stuck: it could not create a Machine. Unseen: its controller
+	// has yet to look at it, so that this is not known.
+	Frozen, Stuck, Unseen bool
 	// Reserved is how many Machines the set may have created that are not in Machines: slots of its ledger.
 	Reserved int
 	// Machines are those that the set controls, those in deletion included.
@@ -127,7 +128,7 @@ type Facts struct {
 	Paused bool
 	// Sets are all sets of the deployment, in any order.
 	Sets []Set
-	// Holds are why the current set creates no Machines, or no new one is created: then no Machine of another set goes for it.
+	// Holds are why no Machines are made from the template of the deployment: then no Machine of another set goes for them.
 	Holds []string
 	// After is when a rollout starts although the template is unchanged: at and after it, and once a set was made for it (Set.MadeFor), a
 	// set that was created before it and not made for it is outdated. Zero means never. It has the granularity of a second. Rule: Cluster
@@ -137,6 +138,6 @@ type Facts struct {
 	Now time.Time
 	// HistoryLimit is how many outdated sets without Machines are kept; absent keeps all.
 	HistoryLimit contract.Opt[int]
-	// Order says which of equally dispensable Machines go first; Random, which has no preference, takes the oldest.
+	// Order says which of equally dispensable Machines go first.
 	Order scale.Order
 }

@@ -10,13 +10,11 @@ type updates struct{ selected, updated, failed, current, due int }
 func (p *plan) receive() (waits bool) {
 	for _, s := range p.sets {
 		for _, m := range s.alive {
-			switch m.InPlace {
-			case Moved:
+			if m.InPlace == Moved {
 				s.to++
 				waits = true
-			case Received:
-				p.step(s, m, NotInPlace)
-			case NotInPlace, Candidate, Selected, Updated, Failed:
+			} else if m.InPlace == Received {
+				p.step(m, NotInPlace)
 			}
 		}
 	}
@@ -34,7 +32,7 @@ func (p *plan) inPlace() {
 	u.due = p.desired - p.current.Replicas
 	for _, s := range p.outdated() {
 		for _, m := range s.alive {
-			p.bring(s, m)
+			p.bring(m)
 		}
 	}
 	for _, m := range p.current.alive {
@@ -42,10 +40,9 @@ func (p *plan) inPlace() {
 	}
 	u.due -= u.selected + u.updated
 	p.selectInPlace()
-	excess := len(p.current.alive) + p.remaining() - p.desired - p.surge
 	switch {
-	case excess > 0: // a scale-down does not wait for updates
-		p.shrink(p.plain(excess))
+	case p.excess > 0: // a scale-down does not wait for updates
+		p.shrink(p.plain(p.excess))
 	case u.due > 0 && p.total() < p.desired+p.surge: // the surge, or what is missing
 		p.grow(p.desired + p.surge)
 	case u.due <= 0 && u.selected+u.updated+u.current == 0:
@@ -56,20 +53,20 @@ func (p *plan) inPlace() {
 
 // bring takes a Machine of an outdated set one step towards the current one. What is said about another set no longer counts, but an update
 // that is under way ends first.
-func (p *plan) bring(s *set, m *Machine) {
+func (p *plan) bring(m *Machine) {
 	switch {
 	case m.InPlace == Selected, m.InPlace == Updated && m.Paused:
 		p.updates.selected++
 	case m.Paused:
 	case p.selectable(m):
 		if (m.InPlace != Candidate || p.stale(m)) && p.Strategy.Type == InPlaceManual && p.current.Name != "" {
-			p.step(s, m, Candidate)
+			p.step(m, Candidate)
 		}
 	case m.InPlace == Failed:
 		p.updates.failed++
 	case m.InPlace == Updated:
 		p.updates.updated++
-		p.step(s, m, Moved)
+		p.step(m, Moved)
 	}
 }
 
@@ -87,10 +84,10 @@ func (p *plan) keep(m *Machine) {
 	switch {
 	case p.again(m), m.InPlace == Selected:
 		p.updates.current++
-	case m.InPlace == Failed && !p.stale(m):
+	case m.InPlace == Failed:
 		p.updates.failed++
 	case m.InPlace == Updated || m.InPlace == Candidate:
-		p.step(p.current, m, NotInPlace)
+		p.step(m, NotInPlace)
 	}
 }
 
@@ -125,40 +122,35 @@ func (p *plan) selectInPlace() {
 			}
 			n = b.allow(n, false, r)
 			p.updates.due -= n
-			p.choose(s, ranked, n)
+			p.choose(ranked, n)
 		}
 		ranked := slices.DeleteFunc(p.ranked(current, r), func(m *Machine) bool { return !p.again(m) })
 		n := len(ranked)
 		if r == rankMarked || r == rankOther {
 			n = b.allow(n, false, r)
 		}
-		p.choose(current, ranked, n)
+		p.choose(ranked, n)
 	}
 }
 
 // choose selects the first of some Machines.
-func (p *plan) choose(s *set, ranked []*Machine, n int) {
+func (p *plan) choose(ranked []*Machine, n int) {
 	for _, m := range p.first(ranked, n) {
-		p.step(s, m, Selected)
+		p.step(m, Selected)
 		p.updates.selected++
 	}
 }
 
-func (p *plan) step(s *set, m *Machine, to InPlaceState) {
-	p.out.InPlace = append(p.out.InPlace, InPlaceStep{Ref: Ref{m.Name, m.UID}, Set: s.UID, To: to})
-}
+func (p *plan) step(m *Machine, to InPlaceState) { p.out.InPlace[m.UID] = to }
 
 func (p *plan) blockInPlace() {
 	u := p.updates
 	if n := u.selected + u.current; n > 0 {
 		p.block(count(n, "Machine") + " being updated in place")
-	} else if p.Strategy.Type == InPlaceManual && p.remaining() > 0 {
+	} else if p.Strategy.Type == InPlaceManual && len(p.out.Outdated) > 0 {
 		p.block("waiting for a user to select Machines for their update in place")
 	}
-	ailing := p.named(func(s *set, m *Machine) bool { return m.Ailing && s != p.current && !s.loses(m) })
-	if ailing != "" {
-		p.block("waiting for " + ailing + " to be replaced: a health check has failed")
-	}
+	p.wait("to be replaced: a health check has failed", func(s *set, m *Machine) bool { return m.Ailing && s != p.current && !s.loses(m) })
 	if u.failed > 0 {
 		p.block("the update in place of " + count(u.failed, "Machine") + " failed")
 	}

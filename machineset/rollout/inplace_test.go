@@ -41,15 +41,24 @@ func updateInPlace(sets []rollout.Set, d rollout.Decision, manual bool) {
 			s.Machines = append(s.Machines, rollout.Machine{Machine: scale.Machine{Name: string(uid), UID: uid, Available: true, Ready: true}})
 		}
 	}
-	for _, step := range d.InPlace {
-		s := byUID[step.Set]
-		i := slices.IndexFunc(s.Machines, func(m rollout.Machine) bool { return m.UID == step.UID })
-		s.Machines[i].InPlace = step.To
-		if step.To == rollout.Moved {
+	for uid, to := range d.InPlace {
+		s, i := ownerOf(sets, uid)
+		s.Machines[i].InPlace = to
+		if to == rollout.Moved {
 			sets[1].Machines = append(sets[1].Machines, s.Machines[i])
 			s.Machines = slices.Delete(s.Machines, i, i+1)
 		}
 	}
+}
+
+// ownerOf returns the set of a Machine, and the place of the Machine in it.
+func ownerOf(sets []rollout.Set, uid types.UID) (*rollout.Set, int) {
+	for i := range sets {
+		if at := slices.IndexFunc(sets[i].Machines, func(m rollout.Machine) bool { return m.UID == uid }); at >= 0 {
+			return &sets[i], at
+		}
+	}
+	return nil, -1
 }
 
 func TestMachinesAreUpdatedInPlace(t *testing.T) {

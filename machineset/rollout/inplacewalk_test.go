@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -83,14 +84,13 @@ func (w *inPlaceWorld) plan() rollout.Decision {
 			s.Machines[i].Marked = slices.ContainsFunc(c.Victims, func(v scale.Victim) bool { return v.UID == s.Machines[i].UID })
 		}
 	}
-	for _, step := range d.InPlace {
+	for _, uid := range slices.Sorted(maps.Keys(d.InPlace)) {
 		if writes--; writes < 0 {
 			return rollout.Decision{}
 		}
-		s := w.set(step.Set)
-		i := slices.IndexFunc(s.Machines, func(m rollout.Machine) bool { return m.UID == step.UID })
-		s.Machines[i].InPlace, s.Machines[i].InPlaceSet = step.To, d.Current.Name
-		if step.To == rollout.Moved {
+		s, i := ownerOf(w.sets, uid)
+		s.Machines[i].InPlace, s.Machines[i].InPlaceSet = d.InPlace[uid], d.Current.Name
+		if d.InPlace[uid] == rollout.Moved {
 			to := w.set(d.Current.UID)
 			to.Machines = append(to.Machines, s.Machines[i])
 			s.Machines = slices.Delete(s.Machines, i, i+1)
@@ -105,7 +105,7 @@ func (w *inPlaceWorld) keepsAvailable(d rollout.Decision) {
 	for i := range w.sets {
 		for _, m := range w.sets[i].Machines {
 			usable := m.InPlace != rollout.Selected && m.InPlace != rollout.Failed
-			chosen := slices.ContainsFunc(d.InPlace, func(s rollout.InPlaceStep) bool { return s.UID == m.UID && s.To == rollout.Selected })
+			chosen := d.InPlace[m.UID] == rollout.Selected
 			if usable {
 				available++
 			}

@@ -100,8 +100,8 @@ func (s situation) needsMarks(i int) bool {
 // carryOut does what a decision asks for: marks, replicas, and a new set.
 func (s situation) carryOut(d rollout.Decision) situation {
 	was := s
-	for _, m := range d.Unmark {
-		set, k := parse(m.Name)
+	for uid := range d.Unmark {
+		set, k := parse(string(uid))
 		s.groups[set].has[k]--
 		s.groups[set].has[map[stage]stage{stageChosen: stageAvailable, stageChosenWaiting: stageWaiting, stageChosenLate: stageAvailable}[k]]++
 	}

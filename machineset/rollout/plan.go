@@ -1,10 +1,7 @@
 package rollout
 
 import (
-	"cmp"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -13,24 +10,23 @@ import (
 // Plan decides what a deployment does next. It is pure, and equal facts give equal decisions, whatever the order of sets and Machines.
 // See the package's documentation for the bounds.
 func Plan(f Facts) Decision {
-	desired, known := f.Desired.Get()
-	p := newPlan(f, desired)
-	for _, s := range p.outdatedInUse() {
-		p.out.Outdated = append(p.out.Outdated, s.UID)
-	}
+	p := newPlan(f)
+	holds, unfinished := p.holds(), p.current == nil || len(p.out.Outdated) > 0
 	switch {
-	case !known:
+	case !f.Desired.Found():
 		p.block(scale.ReplicasNotSet)
 		return p.out
 	case p.receive():
 	case f.Paused:
-		p.stand()
-		if len(p.out.Outdated) > 0 || p.current == nil {
+		p.out.Stands = true
+		p.scale()
+		if unfinished {
 			p.block("the rollout is paused")
 		}
-	case len(f.Holds) > 0 && (p.current == nil || len(p.out.Outdated) > 0):
-		p.stand()
-		p.out.Blocked = append(p.out.Blocked, f.Holds...)
+	case len(holds) > 0 && unfinished:
+		p.out.Stands = len(p.Holds) > 0 || p.current.Stuck
+		p.scale()
+		p.out.Blocked = append(p.out.Blocked, holds...)
 	default:
 		p.rollOut()
 	}
@@ -38,10 +34,17 @@ func Plan(f Facts) Decision {
 	return p.out
 }
 
-// stand scales without a rollout.
-func (p *plan) stand() {
-	p.out.Stands = true
-	p.scale()
+// holds are why the current set, or the one to create, makes no Machines: then no Machine of another set goes for it.
+func (p *plan) holds() []string {
+	holds := slices.Clone(p.Holds)
+	switch c := p.current; {
+	case c == nil:
+	case c.Stuck:
+		holds = append(holds, "the set "+c.Name+" cannot create Machines")
+	case c.Unseen:
+		holds = append(holds, "waiting for the controller of the set "+c.Name)
+	}
+	return holds
 }
 
 // rollOut takes one step of the strategy. A set that is to be created takes part with no replicas.
@@ -64,13 +67,14 @@ func (p *plan) rollOut() {
 	default: // RollingUpdate
 		p.rolling()
 	}
-	p.blockPaused()
+	if p.Strategy.Type != OnDelete {
+		p.wait("to be resumed: paused Machines are neither replaced nor updated", func(s *set, m *Machine) bool {
+			return m.Paused && s != p.current && !s.loses(m) && !slices.Contains(s.victims, m)
+		})
+	}
 	if creating {
 		p.out.Create = contract.Some(p.current.to)
-		p.current = nil
-		if p.due {
-			p.out.MadeFor = p.After
-		}
+		p.current, p.out.MadeFor = nil, p.since
 	}
 }
 
@@ -82,11 +86,7 @@ func (p *plan) rolling() {
 
 // onDelete creates in place of what others delete.
 func (p *plan) onDelete() {
-	excess := len(p.current.alive)
-	for _, s := range p.outdated() {
-		excess += len(s.alive)
-	}
-	p.shrink(p.plain(excess - p.desired))
+	p.shrink(p.plain(p.excess))
 	p.grow(p.desired)
 	n := 0
 	for _, s := range p.outdated() {
@@ -128,8 +128,15 @@ func (p *plan) grow(limit int) {
 
 // finish makes the decision of what the sets have got.
 func (p *plan) finish() {
-	p.number()
 	for _, s := range p.sets {
+		for _, m := range s.alive {
+			if m.Mine && m.Marked && !slices.Contains(s.victims, m) {
+				p.out.Unmark[m.UID] = true
+			}
+		}
+		if len(s.Machines) < s.Replicas && (s.to < s.Replicas || s.Deleting) {
+			p.out.Lacking = append(p.out.Lacking, s.UID)
+		}
 		if s.to == s.Replicas {
 			continue
 		}
@@ -139,9 +146,7 @@ func (p *plan) finish() {
 		}
 		p.out.Replicas = append(p.out.Replicas, c)
 	}
-	grows := func(c Change) int { return min(max(c.To-c.From, 0), 1) }
-	slices.SortStableFunc(p.out.Replicas, func(a, b Change) int { return cmp.Compare(grows(a), grows(b)) })
-	p.unmark()
+	slices.SortStableFunc(p.out.Replicas, func(a, b Change) int { return scale.TrueFirst(a.To < a.From, b.To < b.From) })
 	if p.complete() {
 		p.out.Complete = true
 		p.out.DeleteSets = p.expired()
@@ -152,64 +157,9 @@ func (p *plan) finish() {
 	}
 }
 
-// unmark names the Machines whose mark an earlier plan wanted and this one does not.
-func (p *plan) unmark() {
-	for _, s := range p.sets {
-		for _, m := range s.alive {
-			if m.Mine && m.Marked && !slices.Contains(s.victims, m) {
-				p.out.Unmark = append(p.out.Unmark, Ref{m.Name, m.UID})
-			}
-		}
-	}
-	slices.SortFunc(p.out.Unmark, func(a, b Ref) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
-}
-
-// complete says whether nothing is left to do: a set beside the current one neither has Machines nor may get any.
+// complete says whether nothing is left to do: a set beside the current one neither has Machines nor may get any, and where there are as
+// many available Machines as there are or may be, none is in deletion, reserved or too many.
 func (p *plan) complete() bool {
-	if p.current == nil || p.updates.current > 0 || len(p.out.Replicas) > 0 || len(p.out.InPlace) > 0 || len(p.out.Outdated) > 0 {
-		return false
-	}
-	replicas, machines, available, reserved := 0, 0, 0, 0
-	for _, s := range p.sets {
-		if s.Deleting {
-			continue
-		}
-		replicas += s.Replicas
-		machines += len(s.Machines)
-		available += s.available
-		reserved += s.Reserved
-	}
-	return replicas == p.desired && machines == p.desired && available == p.desired && reserved == 0
-}
-
-// outdatedInUse are the sets beside the current one that have Machines or may get some. OnDelete leaves a second set with the template of
-// the deployment as it is: its Machines are up to date.
-func (p *plan) outdatedInUse() []*set {
-	var used []*set
-	for _, s := range p.sets {
-		stays := s == p.current || p.Strategy.Type == OnDelete && p.isUpToDate(s) && !s.Deleting
-		if !stays && (s.size > 0 || !s.Deleting && s.Replicas > 0) {
-			used = append(used, s)
-		}
-	}
-	return used
-}
-
-// Lacking returns the sets of which fewer Machines are observed than they have replicas, and whose missing Machines a decision counts on:
-// those that shrink, and those in deletion while others grow, in the order of sets. Such a set has lost Machines, or they were not shown to
-// the plan: find out which before you carry the decision out, because Machines that exist are no free places. sets are those of the
-// decision's Facts; they are not changed.
-func Lacking(sets []Set, d Decision) []Set {
-	grows, shrinks := d.Create.Found(), map[types.UID]bool{}
-	for _, change := range d.Replicas {
-		grows = grows || change.To > change.From
-		shrinks[change.UID] = change.To < change.From
-	}
-	var lacking []Set
-	for _, s := range sets {
-		if len(s.Machines) < s.Replicas && (shrinks[s.UID] || s.Deleting && grows) {
-			lacking = append(lacking, s)
-		}
-	}
-	return lacking
+	return p.current != nil && p.updates.current == 0 && len(p.out.Replicas)+len(p.out.InPlace)+len(p.out.Outdated) == 0 &&
+		p.total() == p.desired && p.availableNow() == p.desired
 }

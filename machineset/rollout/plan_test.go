@@ -15,33 +15,29 @@ import (
 
 func TestASetLacksMachinesWhereADecisionCountsOnTheOnesThatItDoesNotShow(t *testing.T) {
 	t.Parallel()
-	shrinks := rollout.Decision{Replicas: []rollout.Change{{UID: "old", From: 3, To: 2}}}
-	grows := rollout.Decision{Replicas: []rollout.Change{{UID: "new", From: 1, To: 2}}}
-	creates := rollout.Decision{Create: contract.Some(0)}
 	for name, test := range map[string]struct {
-		machines int
-		deleting bool
-		decision rollout.Decision
-		want     []string
+		machines, current, desired int
+		deleting                   bool
+		creates                    bool // the current set has yet to be made
+		want                       []types.UID
 	}{
-		"it shrinks":                             {machines: 2, decision: shrinks, want: []string{"old"}},
-		"it shrinks and shows all":               {machines: 3, decision: shrinks},
-		"another one grows":                      {machines: 2, decision: grows},
-		"another one grows during its deletion":  {machines: 2, deleting: true, decision: grows, want: []string{"old"}},
-		"another one is made in its deletion":    {machines: 2, deleting: true, decision: creates, want: []string{"old"}},
-		"it shows all in its deletion":           {machines: 3, deleting: true, decision: grows},
-		"nothing changes":                        {machines: 2},
-		"nothing but its deletion changes a set": {machines: 2, deleting: true},
+		"it shrinks":                            {machines: 2, current: 1, desired: 3, want: []types.UID{"old"}},
+		"it shrinks and shows all":              {machines: 3, current: 1, desired: 3},
+		"another one grows":                     {machines: 3, current: 1, desired: 9},
+		"another one grows during its deletion": {machines: 2, current: 1, desired: 5, deleting: true, want: []types.UID{"old"}},
+		"another one is made in its deletion":   {machines: 2, desired: 3, deleting: true, creates: true, want: []types.UID{"old"}},
+		"it shows all in its deletion":          {machines: 3, current: 1, desired: 9, deleting: true},
 	} {
-		sets := []rollout.Set{
-			{Name: "old", UID: "old", Replicas: 3, Deleting: test.deleting, Machines: make([]rollout.Machine, test.machines)},
-			{Name: "new", UID: "new", Replicas: 1, Machines: make([]rollout.Machine, 1)},
+		old, current := setWith("old", "a b c"), setWith("new", "n")
+		old.Machines, old.Deleting = old.Machines[:test.machines], test.deleting
+		current.Matches = true
+		f := rollout.Facts{Desired: contract.Some(test.desired), Sets: []rollout.Set{old, current}, Strategy: rollout.Strategy{MaxSurge: 1}}
+		if test.creates {
+			f.Sets = f.Sets[:1]
 		}
-		var got []string
-		for _, s := range rollout.Lacking(sets, test.decision) {
-			got = append(got, s.Name)
-		}
-		require.Equal(t, test.want, got, name)
+		d := rollout.Plan(f)
+		require.True(t, d.Create.Found() || len(d.Replicas) > 0, name)
+		require.Equal(t, test.want, d.Lacking, name)
 	}
 }
 

@@ -1,10 +1,7 @@
 package rollout_test
 
 import (
-	"fmt"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,56 +19,6 @@ func TestOldEmptySetsBeyondTheLimitAreDeleted(t *testing.T) {
 	require.True(t, d.Complete)
 	require.Equal(t, int64(8), d.Revision, "the template of an older set is current again")
 	require.Equal(t, []scale.Victim{{Name: "ms1", UID: "ms1"}}, d.DeleteSets)
-}
-
-func TestRollbackFindsTheRevision(t *testing.T) {
-	one := func(revision int64, matches, deleting bool) rollout.Set {
-		return rollout.Set{Name: fmt.Sprint(revision), Revision: revision, Matches: matches, Deleting: deleting}
-	}
-	for name, tc := range map[string]struct {
-		sets     []rollout.Set
-		revision int64
-		want     string // the name of the set, empty for none
-	}{
-		"the one before the current one": {sets: []rollout.Set{one(2, false, false), one(5, true, false)}, want: "2"},
-		"sets in deletion do not count": {
-			sets: []rollout.Set{one(2, false, false), one(5, true, false), one(4, false, true)}, want: "2"},
-		"one in deletion by its number":    {sets: []rollout.Set{one(5, true, false), one(4, false, true)}, revision: 4},
-		"one by its number":                {sets: []rollout.Set{one(2, false, false), one(5, true, false)}, revision: 5, want: "5"},
-		"no set has the template yet":      {sets: []rollout.Set{one(1, false, false), one(2, false, false)}, want: "2"},
-		"the only set, of before a change": {sets: []rollout.Set{one(1, false, false)}, want: "1"},
-		"the set with the template is going": {
-			sets: []rollout.Set{one(1, false, false), one(2, false, false), one(3, true, true)}, want: "2"},
-		"the set with the template is not numbered yet": {
-			sets: []rollout.Set{one(1, false, false), one(2, false, false), one(0, true, false)}, want: "2"},
-		"again, before the set of the first time has a new number": {
-			sets: []rollout.Set{one(1, true, false), one(2, false, false)}, want: "1"},
-		"the first revision is current": {sets: []rollout.Set{one(1, true, false)}},
-		"none is numbered":              {sets: []rollout.Set{one(0, false, false)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			slices.Reverse(tc.sets)
-			for range 2 {
-				slices.Reverse(tc.sets)
-				got, found := rollout.Rollback(tc.sets, tc.revision)
-				require.Equal(t, tc.want, got.Name)
-				require.Equal(t, tc.want != "", found)
-			}
-		})
-	}
-}
-
-func TestProgressIsJudgedByItsDeadline(t *testing.T) {
-	now, minute := time.Unix(1000, 0), contract.Some(time.Minute)
-	state, left := rollout.JudgeProgress(false, false, minute, now.Add(-time.Second), now)
-	require.Equal(t, rollout.Progressing, state)
-	require.Equal(t, 59*time.Second, left)
-	state, _ = rollout.JudgeProgress(false, false, minute, now.Add(-time.Minute), now)
-	require.Equal(t, rollout.DeadlineExceeded, state)
-	state, _ = rollout.JudgeProgress(true, false, minute, now.Add(-time.Hour), now)
-	require.Equal(t, rollout.Completed, state)
-	state, _ = rollout.JudgeProgress(false, true, minute, now.Add(-time.Hour), now)
-	require.Equal(t, rollout.ProgressPaused, state)
 }
 
 func FuzzPlan(f *testing.F) {

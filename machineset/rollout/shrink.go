@@ -25,7 +25,7 @@ type bounds struct {
 // bounds returns those of a rolling update.
 func (p *plan) bounds() bounds {
 	b := p.plain(len(p.current.alive) - p.desired)
-	least := max(p.desired-p.unavailable, 0)
+	least := max(p.desired-p.Strategy.MaxUnavailable, 0)
 	b.guarded, b.slack, b.budget = true, p.availableNow()-least, p.current.available-least
 	for _, s := range p.outdated() {
 		b.budget += len(s.alive)
@@ -144,24 +144,19 @@ func (p *plan) takeFrom(s *set, r int, b *bounds) bool {
 
 // allow returns how many of n Machines of a rank may go and takes them off the bounds.
 func (b *bounds) allow(n int, current bool, rank int) int {
-	available := rank == rankMarked || rank == rankOther
-	if !b.guarded {
-		n = min(n, max(b.free, 0))
-		b.free -= n
-		return n
+	available, covered := rank == rankMarked || rank == rankOther, 0
+	if b.guarded {
+		covered = n
 	}
-	covered := n
-	if !current || available {
-		covered = min(covered, max(b.budget, 0))
-	}
-	if available {
-		covered = min(covered, max(b.slack, 0))
-		b.slack -= covered
-	}
-	if !current || available {
+	if b.guarded && (!current || available) {
+		covered = min(n, max(b.budget, 0))
+		if available {
+			covered = min(covered, max(b.slack, 0))
+			b.slack -= covered
+		}
 		b.budget -= covered
 	}
-	if !current && rank > rankMarked {
+	if b.guarded && !current && rank > rankMarked {
 		return covered
 	}
 	if current {
@@ -175,13 +170,4 @@ func (b *bounds) allow(n int, current bool, rank int) int {
 // first returns the n Machines that go first: those that an earlier plan has marked, and then in the order of deletion.
 func (p *plan) first(all []*Machine, n int) []*Machine {
 	return scale.First(p.Order, all, n, func(m *Machine) *scale.Machine { return &m.Machine })
-}
-
-// remaining is how many Machines of outdated sets stay.
-func (p *plan) remaining() int {
-	n := 0
-	for _, s := range p.outdated() {
-		n += len(s.alive) - len(s.victims)
-	}
-	return n
 }

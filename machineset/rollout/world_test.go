@@ -127,8 +127,8 @@ func (n *names) machinesOf(i int, s worldSet) []rollout.Machine {
 
 // carryOut does what a reconciler does with a decision: marks, then replicas.
 func (w world) carryOut(d rollout.Decision) world {
-	for _, ref := range d.Unmark {
-		s, k := kindOf(ref.Name)
+	for uid := range d.Unmark {
+		s, k := kindOf(string(uid))
 		w.sets[s].count[k]--
 		w.sets[s].count[k-minePending]++
 	}
