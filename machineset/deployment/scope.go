@@ -87,8 +87,8 @@ func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 			"the selector %s does not match the labels of the template: a new %s would not be the deployment's own",
 			s.selector, s.env.kinds.Set.GVK.Kind))
 	}
-	var err error
-	if err = s.env.machines.Synced(ctx); err == nil {
+	err := s.env.machines.Synced(ctx)
+	if err == nil {
 		err = s.children.Observe(ctx, s.selector)
 	}
 	if err == nil && !s.children.Waiting {
@@ -157,11 +157,9 @@ func (m *set) count() {
 		m.reserved = max(int(m.State.ObservedReplicas.Or(0))-len(m.machines), 0)
 		return
 	}
-	names := map[string]bool{}
-	for _, one := range m.machines {
-		names[one.State.Key.Name] = true
-	}
-	m.reserved = len(ledger.Settle(func(name string) bool { return names[name] }).Pending)
+	m.reserved = len(ledger.Settle(func(name string) bool {
+		return slices.ContainsFunc(m.machines, func(one machine) bool { return one.State.Key.Name == name })
+	}).Pending)
 }
 
 // templatesStep reads the templates that a new set refers to. One that does not exist, or was not read, keeps the deployment from creating

@@ -43,12 +43,8 @@ func idKeys(id string) []string {
 func (o owners) has(i Instance) bool {
 	_, token := o.byToken[i.Token]
 	_, name := o.byName[i.Name]
-	return token || name || o.hasID(i)
-}
-
-func (o owners) hasID(i Instance) bool {
-	_, found := o.byIDOf(i)
-	return found
+	_, id := o.byIDOf(i)
+	return token || name || id
 }
 
 func (o owners) byIDOf(i Instance) (Owner, bool) {
@@ -65,7 +61,8 @@ func (o owners) byIDOf(i Instance) (Owner, bool) {
 func (o owners) namesake(i Instance, instances []Instance) string {
 	one, found := o.byName[i.Name]
 	_, token := o.byToken[i.Token]
-	if !found || token || o.hasID(i) || !slices.ContainsFunc(instances, func(other Instance) bool {
+	_, id := o.byIDOf(i)
+	if !found || token || id || !slices.ContainsFunc(instances, func(other Instance) bool {
 		return shareID(one.ProviderID, other.ProviderID)
 	}) {
 		return ""
@@ -88,7 +85,8 @@ func (o owners) recorded(instances []Instance) map[string]bool {
 // isSecond reports whether an instance has the token of an owner that has recorded another one, and nothing else has recorded it.
 func (o owners) isSecond(i Instance) bool {
 	one, found := o.byToken[i.Token]
-	return found && one.ProviderID != "" && i.ProviderID != "" && !o.hasID(i)
+	_, id := o.byIDOf(i)
+	return found && one.ProviderID != "" && i.ProviderID != "" && !id
 }
 
 // shareID reports whether two provider IDs may be of one instance.
