@@ -117,7 +117,7 @@ func (c *Collector) Start(ctx context.Context) error {
 // log makes a pass, logs what it has found, and returns when the next one is due.
 func (c *Collector) log(ctx context.Context) time.Duration {
 	log := ctrllog.FromContext(ctx).WithName("orphans")
-	r, next, err := c.pass(ctx)
+	r, err := c.Pass(ctx)
 	if err != nil && ctx.Err() == nil {
 		log.Error(err, "look for instances without a Machine")
 	}
@@ -128,7 +128,7 @@ func (c *Collector) log(ctx context.Context) time.Duration {
 	for cluster, why := range r.Blocked {
 		log.Info("nothing is confirmed", "cluster", cluster, "because", why)
 	}
-	return next
+	return r.next
 }
 
 // Report is what one pass has found.
@@ -138,22 +138,18 @@ type Report struct {
 	Orphans []safety.Orphan `json:"orphans"`
 	// Blocked is why nothing was confirmed, by cluster as namespace/name; the empty name is all of them.
 	Blocked map[string]string `json:"blocked,omitempty"`
+
+	next time.Duration // until the next pass is due
 }
 
 // Pass makes one pass: it lists the instances, reads the Machines from the API server after that, decides with safety.PlanOrphans, and
 // deletes what is due. The error is that of what could not be read, listed or deleted, joined; the report is complete otherwise.
 func (c *Collector) Pass(ctx context.Context) (Report, error) {
-	report, _, err := c.pass(ctx)
-	return report, err
-}
-
-// pass makes one pass, and returns when the next one is due.
-func (c *Collector) pass(ctx context.Context) (Report, time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	facts, next, errs := c.observe(ctx)
 	plan := safety.PlanOrphans(facts)
-	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: append([]safety.Orphan{}, plan.Orphans...)}
+	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: append([]safety.Orphan{}, plan.Orphans...), next: next}
 	for i := range report.Orphans {
 		o := &report.Orphans[i]
 		if _, before := c.seen[o.Key()]; !before && o.Confirmations > 0 {
@@ -168,7 +164,7 @@ func (c *Collector) pass(ctx context.Context) (Report, time.Duration, error) {
 	c.seen = plan.Seen
 	err := errors.Join(errs...)
 	c.options.Metrics.looked(c.options.Calls.Name, report, err)
-	return report, next, err
+	return report, err
 }
 
 // observe lists the instances of the clusters that have Machines, and then reads the Machines: one that was created meanwhile counts.
