@@ -301,11 +301,11 @@ func TestTheAPIServerIsAskedForMachinesBeforeTheInstancesGo(t *testing.T) {
 		"instances on their way": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
 			change: func(p *Scope) { p.mem().requested.Add("infra-uid", "7", p.Now) }, done: true},
 		"a provider that makes none": {api: api{listing: []metav1.PartialObjectMetadata{owned("a", "pool-uid")}},
-			change: func(p *Scope) { p.infraRead, p.machineKind = true, "" }, done: true},
+			change: func(p *Scope) { p.machineKind = "" }, done: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
-			p.infrastructure, p.machineKind, p.infraRead = refTo(external.Present), "FakeMachine", true
+			p.infrastructure, p.machineKind = refTo(external.Present), "FakeMachine"
 			if tc.restored {
 				tc.api.there.UID = "pool-uid"
 			}

@@ -53,12 +53,12 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 		"their deletion was asked for":   {func(p *Scope) { p.mem().requested.Add("infra-uid", "7", p.Now) }, false},
 		"its instances are another's":    {func(p *Scope) { p.infrastructure = foreign }, false},
 		"Machines led its instances":     {func(p *Scope) { p.machineKind = "FakeMachine" }, false},
-		"Machines may have led them":     {func(p *Scope) { p.machines = nil }, false},
+		"Machines may have led them":     {func(p *Scope) { p.machines, p.infrastructure = nil, refTo(external.Unread) }, false},
 		"some had no Machine": {func(p *Scope) {
 			p.machineKind, p.match.Nodes = "FakeMachine", []*corev1.Node{testNode("a", "")}
 		}, true},
 		"some may have had no Machine": {func(p *Scope) {
-			p.machineKind, p.nodesKnown, p.ids = "FakeMachine", false, []string{"p://a"}
+			p.machineKind, p.nodesKnown, p.State.ProviderIDs = "FakeMachine", false, []string{"p://a"}
 		}, true},
 		"there is no drainer":  {func(p *Scope) { p.workload.Drainer = nil }, false},
 		"the pool says no":     {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
@@ -245,9 +245,9 @@ func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.nodesKnown = false
 	require.True(t, p.hasNoNodes())
-	p.ids = []string{"p://a"}
+	p.State.ProviderIDs = []string{"p://a"}
 	require.False(t, p.hasNoNodes())
-	p.ids, p.State.Nodes = nil, []contract.NodeRef{{Name: "a"}}
+	p.State.ProviderIDs, p.State.Nodes = nil, []contract.NodeRef{{Name: "a"}}
 	require.False(t, p.hasNoNodes())
 }
 
@@ -333,7 +333,7 @@ func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
-			p.infraRead, p.infrastructure, p.infrastructure.Foreign = tc.read, tc.e, false
+			p.infrastructure, p.infrastructure.Foreign = tc.e, false
 			p.machineKind, p.machines = "", &machines{}
 			p.complete, p.match.Nodes = tc.read, []*corev1.Node{marked}
 			require.NoError(t, p.removeNodes(t.Context()))

@@ -24,17 +24,15 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 		return err
 	}
 	facts.External = found
-	p.bootstrapRead = found.Usable()
 	d := engine.DecideBootstrap(facts)
 	p.failure = cmp.Or(p.failure, d.Failure)
 	p.Assert(d.Condition)
 	if name, set := d.DataSecretName.Get(); set {
-		setIf(&p.Update.DataSecretName, p.State.Template.DataSecretName, name)
+		engine.SetOpt(&p.State.Template.DataSecretName, name, &p.Update.DataSecretName)
 	}
 	if d.Created {
-		setIf(&p.Update.BootstrapReady, contract.Some(p.State.BootstrapReady.Or(false)), true)
+		engine.SetOpt(&p.State.BootstrapReady, true, &p.Update.BootstrapReady)
 	}
-	p.bootstrapReady = d.Created
 	return nil
 }
 

@@ -236,7 +236,7 @@ func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testin
 
 func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 	// Cluster API finds 0 == 0 == 0 and says ReplicasReady.
-	f := statusFacts{Desired: contract.Some(int32(3)), Known: true, Match: matching{}}
+	f := statusFacts{Pool: &contract.MachinePoolState{}, Desired: contract.Some(int32(3)), Known: true, Match: matching{}}
 	conditions := f.conditions()
 	if engine.HasStatus(conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 		t.Errorf("got %+v", conditions)
@@ -251,21 +251,22 @@ func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 }
 
 func TestThePhaseFollowsTheFactsAndNotTheStoredOne(t *testing.T) {
-	f := statusFacts{Desired: contract.Some(int32(2)), Listed: 2, NodeReady: 2, HasNodes: true, BootstrapReady: true,
-		InfrastructureReady: true}
+	pool := &contract.MachinePoolState{BootstrapReady: contract.Some(true), InfrastructureReady: contract.Some(true)}
+	pool.NodeReadyReplicas = contract.Some(int32(2))
+	f := statusFacts{Pool: pool, Desired: contract.Some(int32(2)), Listed: 2, HasNodes: true}
 	for _, step := range []struct {
 		change func()
 		want   string
 	}{
 		{func() {}, "Running"},
-		{func() { f.NodeReady = 1 }, "ScalingUp"}, // a Node went NotReady
-		{func() { f.ManagedElsewhere = true }, "Scaling"},
-		{func() { f.NodeReady = 2 }, "Running"},
-		{func() { f.Listed, f.ManagedElsewhere = 3, false }, "ScalingDown"},
+		{func() { pool.NodeReadyReplicas = contract.Some(int32(1)) }, "ScalingUp"}, // a Node went NotReady
+		{func() { pool.Annotations = map[string]string{contract.ReplicasManagedByAnnotation: "other"} }, "Scaling"},
+		{func() { pool.NodeReadyReplicas = contract.Some(int32(2)) }, "Running"},
+		{func() { f.Listed, pool.Annotations = 3, nil }, "ScalingDown"},
 		{func() { f.Failed = true }, "Failed"},
 		{func() { f.Failed, f.Listed = false, 2 }, "Running"},
-		{func() { f.InfrastructureReady = false }, "Provisioned"},
-		{func() { f.Deleting = true }, "Deleting"},
+		{func() { pool.InfrastructureReady = contract.Some(false) }, "Provisioned"},
+		{func() { pool.Deleting = actingNow }, "Deleting"},
 	} {
 		step.change()
 		if got := string(f.phase().Phase); got != step.want {
@@ -275,8 +276,10 @@ func TestThePhaseFollowsTheFactsAndNotTheStoredOne(t *testing.T) {
 }
 
 func TestConditionsNameWhatIsWrong(t *testing.T) {
+	pool := &contract.MachinePoolState{InfrastructureReady: contract.Some(true)}
+	pool.ObservedReplicas = contract.Some(int32(5))
 	f := statusFacts{
-		Desired: contract.Some(int32(6)), Observed: contract.Some(int32(5)), Listed: 4, Known: true, InfrastructureReady: true,
+		Pool: pool, Desired: contract.Some(int32(6)), Listed: 4, Known: true,
 		Counts:    counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}},
 		Match:     matching{Missing: []string{"p://3"}, Ambiguous: []string{"p://4"}, Claimed: []string{"p://5"}},
 		Unhealthy: []string{"m1"},
@@ -309,7 +312,7 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 
 func TestConditionsAlwaysHaveAReason(t *testing.T) {
 	// The Nodes are known, and the Machines could not be listed: an empty reason would have the whole status refused.
-	f := statusFacts{Desired: contract.Some(int32(1)), InfrastructureReady: true}
+	f := statusFacts{Pool: &contract.MachinePoolState{InfrastructureReady: contract.Some(true)}, Desired: contract.Some(int32(1))}
 	for _, c := range f.conditions() {
 		if mirrored := engine.Mirror(c.Type, contract.Some(c), c); mirrored.Reason == contract.ReasonInvalidCondition {
 			t.Errorf("%s: reason %q", c.Type, c.Reason)

@@ -105,7 +105,7 @@ func (p *Scope) nodesMatter() bool {
 
 func (p *Scope) deleteInfrastructure(ctx context.Context) (bool, error) {
 	lost := ""
-	if p.infraReady {
+	if p.State.InfrastructureReady.Or(false) {
 		lost = "instances were made for this MachinePool and cannot be found without it"
 	}
 	return p.deleteReferenced(ctx, p.infrastructure, lost, contract.ReasonWaitingForInfrastructureDeletion)
@@ -169,7 +169,7 @@ func (p *Scope) hasNoNodes() bool {
 	if p.nodesKnown {
 		return len(p.match.all()) == 0 && p.missed == ""
 	}
-	return len(p.State.Nodes) == 0 && len(p.ids) == 0
+	return len(p.State.Nodes) == 0 && len(p.State.ProviderIDs) == 0
 }
 
 // started returns the time at which an annotation says that a stage began, zero before. A stage whose start is yet to come begins anew: a

@@ -67,12 +67,12 @@ func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration)
 // holdsList holds a list that is unbelievable, of a pool that lives: the instances stay those of the recorded Nodes, and a condition says
 // why and what a person can do.
 func (p *Scope) holdsList() {
-	if !p.infraRead || p.Deleting() {
+	if !p.infrastructure.Usable() || p.Deleting() {
 		return
 	}
 	held, again := unbelievable(believeFacts{
-		IDs: p.ids, Matched: p.match.Nodes, Retired: p.match.free(p.match.Retired), Recorded: p.State.Nodes, Wanted: p.State.Replicas,
-		Now: p.Now, Leaves: p.env.options.Policy.Leaving,
+		IDs: p.State.ProviderIDs, Matched: p.match.Nodes, Retired: p.match.free(p.match.Retired), Recorded: p.State.Nodes,
+		Wanted: p.State.Replicas, Now: p.Now, Leaves: p.env.options.Policy.Leaving,
 	})
 	if len(held) == 0 {
 		return
@@ -83,7 +83,7 @@ func (p *Scope) holdsList() {
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate those Nodes with %s, or delete them", p.infrastructure.Ref.Kind,
-		p.infrastructure.Ref.Name, len(p.ids), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)), DeleteMachineAnnotation)))
-	p.ids, p.complete = mapped(held, func(node *corev1.Node) string { return node.Spec.ProviderID }), false
+		p.infrastructure.Ref.Name, len(p.State.ProviderIDs), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)), DeleteMachineAnnotation)))
+	p.State.ProviderIDs, p.complete = mapped(held, func(node *corev1.Node) string { return node.Spec.ProviderID }), false
 	p.Update.ProviderIDs = contract.Change[[]string]{}
 }

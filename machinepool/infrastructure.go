@@ -143,28 +143,18 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		return err
 	}
 	facts.External = found
-	p.infraRead = found.Usable()
 	d := decideInfrastructure(facts)
 	p.failure = cmp.Or(p.failure, d.Failure)
 	p.Assert(d.Condition)
-	p.infraReady, p.complete, p.machineKind = d.Provisioned, d.Complete, d.MachineKind
+	p.complete, p.machineKind = d.Complete, d.MachineKind
 	if ids, changed := d.IDs.Get(); changed {
-		p.ids = ids
-		p.Update.ProviderIDs = contract.SetTo(ids)
+		p.State.ProviderIDs, p.Update.ProviderIDs = ids, contract.SetTo(ids)
 	}
 	if n, said := d.Replicas.Get(); said {
-		p.replicas = contract.Some(n)
-		setIf(&p.Update.ObservedReplicas, p.State.ObservedReplicas, n)
+		engine.SetOpt(&p.State.ObservedReplicas, n, &p.Update.ObservedReplicas)
 	}
 	if d.Provisioned {
-		setIf(&p.Update.InfrastructureReady, contract.Some(p.State.InfrastructureReady.Or(false)), true)
+		engine.SetOpt(&p.State.InfrastructureReady, true, &p.Update.InfrastructureReady)
 	}
 	return nil
-}
-
-// setIf sets a value that is not stored yet.
-func setIf[T comparable](change *contract.Change[T], have contract.Opt[T], want T) {
-	if have != contract.Some(want) {
-		*change = contract.SetTo(want)
-	}
 }

@@ -106,7 +106,7 @@ func TestADeletionWaitsForMachinesThatMayBeThePools(t *testing.T) {
 	labelled := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m", Labels: restored().Labels}}
 	for _, known := range []bool{false, true} {
 		p, _ := acting(t, &api{listing: []metav1.PartialObjectMetadata{labelled}})
-		p.State.ClusterName, p.infrastructure, p.machineKind, p.infraRead = "c", refTo(external.Present), "FakeMachine", true
+		p.State.ClusterName, p.infrastructure, p.machineKind = "c", refTo(external.Present), "FakeMachine"
 		p.machines.known = known
 		done, err := p.deleteAllMachines(t.Context())
 		require.NoError(t, err)

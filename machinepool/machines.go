@@ -49,7 +49,7 @@ func (m *machines) unhealthy() []string {
 // ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
 // InfraMachinePool is not known, as at the start of a process, existing Machines decide that.
 func (p *Scope) ledByMachines() bool {
-	if p.machineKind != "" || p.infraRead || !p.env.kinds.makesMachines() {
+	if p.machineKind != "" || p.infrastructure.Usable() || !p.env.kinds.makesMachines() {
 		return p.machineKind != "" && p.env.kinds.makesMachines()
 	}
 	return p.machines == nil || len(p.machines.states) > 0

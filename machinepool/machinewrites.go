@@ -180,7 +180,7 @@ func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 // not find those whose pool labels were removed. unsure: there may be others that the pool adopts.
 func (p *Scope) liveMachines(ctx context.Context) (left []*contract.MachineState, unsure bool, err error) {
 	there := p.infrastructure.Presence == external.Present || p.infrastructure.Presence == external.Unread
-	if !there || p.isGoing(p.infrastructure) || (p.infraRead && p.machineKind == "") {
+	if !there || p.isGoing(p.infrastructure) || (p.infrastructure.Usable() && p.machineKind == "") {
 		return nil, false, nil // it is too late for them, or there are none
 	}
 	var unknown error

@@ -54,8 +54,8 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	}
 	others := &claims{ctx: ctx, r: p.env, cluster: key}
 	facts := matchFacts{
-		Pool: p.State.Key, IDs: p.ids, Complete: true, Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Claims: others,
-		Rules: p.env.options.Matching,
+		Pool: p.State.Key, IDs: p.State.ProviderIDs, Complete: true, Recorded: p.State.Nodes, Nodes: p.workload.Nodes,
+		Claims: others, Rules: p.env.options.Matching,
 	}
 	p.match = matchNodes(facts) // also an incomplete list is judged as a whole: the Nodes that it names would be recorded, and speak for it
 	if p.match.taken, err = p.takenByMachines(ctx, &p.match); err != nil {
@@ -63,7 +63,7 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	}
 	if p.holdsList(); !p.complete && !p.Deleting() {
 		taken := p.match.taken
-		facts.IDs, facts.Complete = p.ids, false
+		facts.IDs, facts.Complete = p.State.ProviderIDs, false
 		p.match = matchNodes(facts)
 		p.match.taken = taken
 	}
@@ -104,7 +104,7 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 func (p *Scope) confirmMissed(ctx context.Context) {
 	errs := each(p.match.missed, func(ref contract.NodeRef) error {
 		gone, err := p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
-			return isStill(live, ref, p.ids, p.env.options.Matching)
+			return isStill(live, ref, p.State.ProviderIDs, p.env.options.Matching)
 		})
 		if err == nil && !gone {
 			err = errAgain

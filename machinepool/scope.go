@@ -24,14 +24,10 @@ type Scope struct {
 	// observed: the steps that read what the status is made of have run.
 	observed bool
 
-	bootstrap, infrastructure  external.Object
-	bootstrapReady, infraReady bool
-	// bootstrapRead and infraRead: the object was read, and has no Problem.
-	bootstrapRead, infraRead bool
-	// ids are the provider IDs of the instances that count, and complete is true when the provider lists them and no others.
-	ids      []string
+	bootstrap, infrastructure external.Object
+	// complete: the provider lists the instances whose IDs State.ProviderIDs are, and no others. These are those that count in this pass;
+	// while a list is held, they are not those that are stored.
 	complete bool
-	replicas contract.Opt[int32]
 
 	workload   Workload
 	nodesKnown bool
@@ -50,8 +46,6 @@ type Scope struct {
 func begin(ctx context.Context, p *Scope) {
 	p.ReadCluster(ctx)
 	p.deletion = contract.DeletionOf(&p.State.Metadata, nil, p.Now)
-	p.ids, p.replicas = p.State.ProviderIDs, p.State.ObservedReplicas
-	p.bootstrapReady, p.infraReady = p.State.BootstrapReady.Or(false), p.State.InfrastructureReady.Or(false)
 }
 
 // pauseStep ends the pass of a paused pool, and cancels its queued evictions.

@@ -37,46 +37,47 @@ func problems() []string {
 
 // statusFacts are the inputs of the phase and the conditions.
 type statusFacts struct {
+	// Pool is the state with the decisions of the pass. Its NodeReadyReplicas count by Nodes in any case; where these are not known, they
+	// are what was counted last.
+	Pool *contract.MachinePoolState
 	// Desired is the desired number of instances, absent when the pool has none.
 	Desired contract.Opt[int32]
-	// Observed is how many instances the provider reports, absent when it reports none.
-	Observed contract.Opt[int32]
 	// Listed is how many instances have a provider ID.
 	Listed int32
 	// Counts count instances by Nodes, or by Machines where those represent them; Known is true when they could be counted.
 	Counts counts
 	Known  bool
-	// NodeReady counts by Nodes in any case; where they are not known, what was counted last.
-	NodeReady int32
-	Match     matching
+	Match  matching
 	// Unread is why they could not be counted.
 	Unread external.Problem
 
-	Deleting, Failed, BootstrapReady, InfrastructureReady, HasNodes, ManagedElsewhere bool
+	Failed, HasNodes bool
 	// Unhealthy are the Machines that are to be replaced, and Foreign the InfraMachines whose name a Machine of another owner has.
 	Unhealthy, Foreign []string
 }
 
 // desired is the number that scaling conditions compare with: zero for a pool that is being deleted.
 func (f *statusFacts) desired() (int32, bool) {
-	if f.Deleting {
+	if !f.Pool.Deleting.IsZero() {
 		return 0, true
 	}
 	return f.Desired.Get()
 }
 
 // actual is the number of instances, as far as it is reported.
-func (f *statusFacts) actual() int32 { return max(f.Observed.Or(0), f.Listed) }
+func (f *statusFacts) actual() int32 { return max(f.Pool.ObservedReplicas.Or(0), f.Listed) }
 
 // phase computes the phase.
 func (f *statusFacts) phase() phases.Decision {
 	desired, sized := f.Desired.Get()
+	ready := f.Pool.NodeReadyReplicas.Or(0)
 	facts := phases.PoolFacts{
-		Deleting: f.Deleting, Failed: f.Failed, BootstrapReady: f.BootstrapReady, InfrastructureReady: f.InfrastructureReady,
-		HasNode: f.HasNodes, Sized: sized, ManagedElsewhere: f.ManagedElsewhere,
+		Deleting: !f.Pool.Deleting.IsZero(), Failed: f.Failed, BootstrapReady: f.Pool.BootstrapReady.Or(false),
+		InfrastructureReady: f.Pool.InfrastructureReady.Or(false), HasNode: f.HasNodes, Sized: sized,
+		ManagedElsewhere: f.Pool.ReplicasManagedElsewhere(),
 	}
-	facts.TooFew = sized && f.NodeReady < desired
-	facts.TooMany = sized && !facts.TooFew && max(f.NodeReady, f.actual()) > desired
+	facts.TooFew = sized && ready < desired
+	facts.TooMany = sized && !facts.TooFew && max(ready, f.actual()) > desired
 	return phases.MachinePool().Compute(facts)
 }
 
@@ -95,7 +96,7 @@ func (f *statusFacts) available() metav1.Condition {
 	switch {
 	case !sized:
 		return waitingForReplicas(contract.ConditionAvailable)
-	case !f.InfrastructureReady:
+	case !f.Pool.InfrastructureReady.Or(false):
 		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable,
 			"The infrastructure is not provisioned yet")
 	case !f.Known:
@@ -134,7 +135,7 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 	problem(f.Match.Ambiguous, contract.ReasonAmbiguousNode, "With several Nodes", "; delete those that are wrong")
 	problem(f.Foreign, ReasonMachineNameTaken, "Without a Machine, because one of the name exists and is not this MachinePool's",
 		"; "+foreignAdvice)
-	if missing := f.Observed.Or(0) - f.Listed; missing > 0 {
+	if missing := f.Pool.ObservedReplicas.Or(0) - f.Listed; missing > 0 {
 		lines = append(lines, fmt.Sprintf("* Without a provider ID: %d", missing))
 	}
 	switch {

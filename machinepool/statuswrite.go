@@ -30,11 +30,11 @@ func statusStep(_ context.Context, p *Scope) (Result, error) {
 
 // sum sets counters, phase and conditions.
 func (p *Scope) sum() {
-	setIf(&p.Update.SelectorText, contract.Some(p.State.SelectorText), selector(&p.State))
+	engine.Set(&p.State.SelectorText, selector(&p.State), &p.Update.SelectorText)
 	facts := p.statusFacts()
 	facts.Failed = p.sumFailure()
 	decision := facts.phase()
-	setIf(&p.Update.Phase, contract.Some(p.State.Phase), string(decision.Phase))
+	engine.Set(&p.State.Phase, string(decision.Phase), &p.Update.Phase)
 	p.Assert(facts.conditions()...)
 	p.sparesUnread()
 }
@@ -42,7 +42,9 @@ func (p *Scope) sum() {
 // sparesUnread leaves conditions as they are for a while when the objects that they are about cannot be read any more: when a process
 // starts nothing is, and connections come back.
 func (p *Scope) sparesUnread() {
-	read := map[string]bool{contract.ConditionInfrastructureReady: p.infraRead, contract.ConditionBootstrapConfigReady: p.bootstrapRead}
+	read := map[string]bool{
+		contract.ConditionInfrastructureReady: p.infrastructure.Usable(), contract.ConditionBootstrapConfigReady: p.bootstrap.Usable(),
+	}
 	reasons := []string{
 		contract.ReasonConnectionDown, contract.ReasonInspectionFailed, contract.ReasonInternalError, external.ReasonCacheNotSynced,
 	}
@@ -59,23 +61,21 @@ func (p *Scope) sumFailure() bool {
 	if f == (engine.Failure{}) && unread {
 		f = engine.Failure{Reason: p.State.FailureReason, Message: p.State.FailureMessage}
 	}
-	setIf(&p.Update.FailureReason, contract.Some(p.State.FailureReason), f.Reason)
-	setIf(&p.Update.FailureMessage, contract.Some(p.State.FailureMessage), f.Message)
+	engine.Set(&p.State.FailureReason, f.Reason, &p.Update.FailureReason)
+	engine.Set(&p.State.FailureMessage, f.Message, &p.Update.FailureMessage)
 	return f != (engine.Failure{})
 }
 
 // statusFacts counts, and sets the counters.
 func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
-		Desired: p.State.Replicas, Observed: p.replicas,
-		Listed:    int32(len(instanceIDs(p.ids, p.env.options.Matching))), //nolint:gosec // so many fit into memory
-		NodeReady: p.State.NodeReadyReplicas.Or(0), Unread: p.unread, Known: p.nodesKnown, Match: p.match, Deleting: p.Deleting(),
-		BootstrapReady: p.bootstrapReady, InfrastructureReady: p.infraReady, HasNodes: len(p.State.Nodes) > 0,
-		ManagedElsewhere: p.State.ReplicasManagedElsewhere(), // a pool never writes that number, so that two controllers do not conflict
+		Pool: &p.State, Desired: p.State.Replicas,
+		Listed: int32(len(instanceIDs(p.State.ProviderIDs, p.env.options.Matching))), //nolint:gosec // so many fit into memory
+		Unread: p.unread, Known: p.nodesKnown, Match: p.match, HasNodes: len(p.State.Nodes) > 0,
 	}
-	if !f.Desired.Found() && f.ManagedElsewhere { // what the other component has is what it wants
+	if !f.Desired.Found() && p.State.ReplicasManagedElsewhere() { // what the other component has is what it wants
 		f.Desired = p.State.ObservedReplicas
-		if p.infraRead {
+		if p.infrastructure.Usable() {
 			f.Desired = contract.Some(f.actual())
 		}
 	}
@@ -90,9 +90,9 @@ func (p *Scope) statusFacts() statusFacts {
 		}
 	}
 	if f.Known {
-		setIf(&p.Update.ReadyReplicas, p.State.ReadyReplicas, f.Counts.Ready)
-		setIf(&p.Update.AvailableReplicas, p.State.AvailableReplicas, f.Counts.Available)
-		setIf(&p.Update.UpToDateReplicas, p.State.UpToDateReplicas, f.Counts.UpToDate)
+		engine.SetOpt(&p.State.ReadyReplicas, f.Counts.Ready, &p.Update.ReadyReplicas)
+		engine.SetOpt(&p.State.AvailableReplicas, f.Counts.Available, &p.Update.AvailableReplicas)
+		engine.SetOpt(&p.State.UpToDateReplicas, f.Counts.UpToDate, &p.Update.UpToDateReplicas)
 	}
 	return f
 }
@@ -101,10 +101,10 @@ func (p *Scope) statusFacts() statusFacts {
 func (p *Scope) countNodes(f *statusFacts) {
 	c := countNodes(p.match.Nodes, p.State.Template.MinReady.Or(0), p.State.Template.Version, p.Now)
 	p.Requeue(c.Again)
-	f.Counts, f.NodeReady, f.HasNodes = c, c.Ready, len(p.match.Nodes) > 0
-	setIf(&p.Update.NodeReadyReplicas, p.State.NodeReadyReplicas, c.Ready)
-	setIf(&p.Update.NodeAvailableReplicas, p.State.NodeAvailableReplicas, c.Available)
-	setIf(&p.Update.UnavailableReplicas, p.State.UnavailableReplicas, max(f.actual()-c.Available, 0))
+	f.Counts, f.HasNodes = c, len(p.match.Nodes) > 0
+	engine.SetOpt(&p.State.NodeReadyReplicas, c.Ready, &p.Update.NodeReadyReplicas)
+	engine.SetOpt(&p.State.NodeAvailableReplicas, c.Available, &p.Update.NodeAvailableReplicas)
+	engine.SetOpt(&p.State.UnavailableReplicas, max(f.actual()-c.Available, 0), &p.Update.UnavailableReplicas)
 	if refs := p.match.refs(); !slices.Equal(refs, p.State.Nodes) {
 		p.Update.Nodes = contract.SetTo(refs)
 	}
