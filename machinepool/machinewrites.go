@@ -21,20 +21,17 @@ import (
 
 // createMachines creates Machines. One that the cache does not show yet is there already, which the API server answers.
 func (p *Scope) createMachines(ctx context.Context, missing []string) error {
-	errs := each(missing, func(name string) error { return p.createMachine(ctx, name) })
-	var created []string
-	for i, name := range missing {
-		switch {
-		case errs[i] == nil:
-			created = append(created, name)
-		case errors.Is(errs[i], errForeignMachine):
+	created, err := each(p, missing, func(name string) error {
+		err := p.createMachine(ctx, name)
+		if errors.Is(err, errForeignMachine) {
 			p.machines.foreign = append(p.machines.foreign, name)
 		}
-	}
+		return err
+	})
 	if len(created) > 0 {
 		p.tell(EventMachinesCreated, "Created %s %s", p.env.kinds.Machine.GVK.Kind, engine.Named(created))
 	}
-	return p.joinErrors(errs)
+	return err
 }
 
 // createMachine creates the Machine of an InfraMachine.
@@ -106,7 +103,8 @@ func (p *Scope) labelMachines(ctx context.Context) error {
 			due = append(due, obj)
 		}
 	}
-	return p.joinErrors(each(due, func(obj client.Object) error { return p.giveMetadata(ctx, obj) }))
+	_, err := each(p, due, func(obj client.Object) error { return p.giveMetadata(ctx, obj) })
+	return err
 }
 
 // giveMetadata writes what a Machine of the pool lacks.
@@ -230,18 +228,16 @@ func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineSta
 		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
 		return requested.Has(m.UID) || !m.Deleting.IsZero()
 	})
-	errs := each(going, func(m *contract.MachineState) error {
+	deleted, err := each(p, going, func(m *contract.MachineState) error {
 		only := client.Preconditions{UID: &m.UID}
 		if asRead {
 			only.ResourceVersion = new(p.machines.objects[m.UID].GetResourceVersion())
 		}
 		return deleteObject(ctx, p.env.frame.Ports.Client, p.env.kinds.Machine.GVK.Kind+" "+m.Key.String(), p.machineNamed(m.Key), only)
 	})
-	for i, m := range going {
-		if errs[i] == nil {
-			requested.Add(m.UID, m.ResourceVersion, p.Now)
-			p.tell(EventMachineDeleted, "Deleted %s %s", p.env.kinds.Machine.GVK.Kind, m.Key.Name)
-		}
+	for _, m := range deleted {
+		requested.Add(m.UID, m.ResourceVersion, p.Now)
+		p.tell(EventMachineDeleted, "Deleted %s %s", p.env.kinds.Machine.GVK.Kind, m.Key.Name)
 	}
-	return p.joinErrors(errs)
+	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -102,24 +103,18 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 // confirmMissed confirms with one request each that recorded Nodes which the index does not have are gone: the index may be behind. Until
 // then they stay recorded, and the deletion of their instances waits.
 func (p *Scope) confirmMissed(ctx context.Context) {
-	errs := each(p.match.missed, func(ref contract.NodeRef) error {
-		gone, err := p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
-			return isStill(live, ref, p.State.ProviderIDs, p.env.options.Matching)
-		})
-		if err == nil && !gone {
-			err = errAgain
-		}
-		return err
-	})
 	var names []string
 	var failed error
-	for i, ref := range p.match.missed {
-		if errs[i] == nil {
-			continue
+	for _, ref := range p.match.missed {
+		gone, err := false, failed
+		if !utilnet.IsTimeout(failed) { // each further request could last as long
+			gone, err = p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
+				return isStill(live, ref, p.State.ProviderIDs, p.env.options.Matching)
+			})
 		}
-		p.match.kept, names = append(p.match.kept, ref), append(names, ref.Name)
-		if !errors.Is(errs[i], errAgain) {
-			failed = cmp.Or(failed, errs[i])
+		failed = cmp.Or(failed, err)
+		if !gone {
+			p.match.kept, names = append(p.match.kept, ref), append(names, ref.Name)
 		}
 	}
 	if len(names) == 0 {

@@ -56,7 +56,8 @@ func (p *Scope) propagate(ctx context.Context) error {
 
 // eachNode writes Nodes.
 func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
-	return p.joinErrors(each(nodes, do))
+	_, err := each(p, nodes, do)
+	return err
 }
 
 // patchNode writes a Node. A Node that changed since it was read is reconciled again on its event.
@@ -72,23 +73,17 @@ func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.Pat
 // may answer again, or another process may have uncordoned it.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return node.DeletionTimestamp != nil })
-	errs := each(nodes, func(node *corev1.Node) error {
+	deleted, err := each(p, nodes, func(node *corev1.Node) error {
 		only := client.Preconditions{UID: &node.UID}
 		if !p.Deleting() {
 			only.ResourceVersion = &node.ResourceVersion
 		}
 		return deleteObject(ctx, p.workload.Client, "Node "+node.Name, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, only)
 	})
-	var names []string
-	for i, node := range nodes {
-		if errs[i] == nil {
-			names = append(names, node.Name)
-		}
+	if len(deleted) > 0 {
+		p.tell(EventNodeDeleted, "%s", engine.Named(mapped(deleted, (*corev1.Node).GetName)))
 	}
-	if len(names) > 0 {
-		p.tell(EventNodeDeleted, "%s", engine.Named(names))
-	}
-	return p.joinErrors(errs)
+	return err
 }
 
 // errAgain means that an object must be read again soon. No pass returns it.
@@ -106,31 +101,23 @@ func deleteObject(ctx context.Context, c client.Client, name string, obj client.
 	return nil
 }
 
-// each calls a function for several objects, and returns the errors in the order of the objects. After a request that was not answered in
-// time the others fail with it: each of them could last as long.
-func each[T any](all []T, do func(T) error) []error {
-	errs := make([]error, len(all))
-	for i, one := range all {
-		if i > 0 && utilnet.IsTimeout(errs[i-1]) {
-			errs[i] = errs[i-1]
-			continue
-		}
-		errs[i] = do(one)
-	}
-	return errs
-}
-
-// joinErrors joins the errors of each. For those that only mean that an object must be read again, it requests another pass.
-func (p *Scope) joinErrors(errs []error) error {
-	var failed []error
-	for _, err := range errs {
-		if errors.Is(err, errAgain) {
+// each calls a function for several objects, and returns those for which it succeeds. For an error that only means that an object must be
+// read again, it requests another pass. After a request that was not answered in time it ends: each further one could last as long.
+func each[T any](p *Scope, all []T, do func(T) error) (done []T, failed error) {
+	for _, one := range all {
+		switch err := do(one); {
+		case err == nil:
+			done = append(done, one)
+		case errors.Is(err, errAgain):
 			p.Requeue(engine.ConflictRetry)
-			continue
+		default:
+			failed = errors.Join(failed, err)
 		}
-		failed = append(failed, err)
+		if utilnet.IsTimeout(failed) {
+			break
+		}
 	}
-	return errors.Join(failed...)
+	return done, failed
 }
 
 // mapped returns something of each object, such as its name, in their order.
