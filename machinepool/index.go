@@ -25,12 +25,10 @@ func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, r
 	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)))
 	keys = append(keys, engine.ReferenceKeys(state.Common(), state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
-		if key := rules.Key(id); key != "" {
-			keys = append(keys, instanceKey(cluster, key))
-		}
+		keys = append(keys, keysOfNode(cluster, id, "", rules)...)
 	}
 	for _, node := range state.Nodes {
-		keys = append(keys, nodeKey(cluster, node.Name))
+		keys = append(keys, keysOfNode(cluster, "", node.Name, rules)...)
 	}
 	return keys
 }
@@ -38,20 +36,14 @@ func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, r
 // labelKey is that of the objects which a provider labels with the pool's name.
 func labelKey(value string) string { return "label:" + value }
 
-// What a Node is found by names the cluster too: other clusters have Nodes of the same name, and may have the same provider ID.
-func instanceKey(cluster types.NamespacedName, id string) string {
-	return "id:" + cluster.String() + "/" + id
-}
-
-func nodeKey(cluster types.NamespacedName, name string) string {
-	return "node:" + cluster.String() + "/" + name
-}
-
-// nodeKeys returns the keys of a Node.
-func nodeKeys(cluster types.NamespacedName, node *corev1.Node, rules noderef.Rules) []string {
-	keys := []string{nodeKey(cluster, node.Name)}
-	if id := rules.Key(node.Spec.ProviderID); id != "" {
-		keys = append(keys, instanceKey(cluster, id))
+// keysOfNode returns the keys of the Node with a provider ID and a name, none for an ID that names no instance and for an empty name. They
+// name the cluster too: other clusters have Nodes of the same name, and may have the same provider ID.
+func keysOfNode(cluster types.NamespacedName, id, name string, rules noderef.Rules) (keys []string) {
+	if key := rules.Key(id); key != "" {
+		keys = append(keys, "id:"+cluster.String()+"/"+key)
+	}
+	if name != "" {
+		keys = append(keys, "node:"+cluster.String()+"/"+name)
 	}
 	return keys
 }
@@ -87,7 +79,7 @@ func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedNa
 		if node == nil {
 			continue
 		}
-		for _, key := range nodeKeys(cluster, node, r.options.Matching) {
+		for _, key := range keysOfNode(cluster, node.Spec.ProviderID, node.Name, r.options.Matching) {
 			requests = append(requests, r.frame.ByKey(ctx, cluster.Namespace, key)...)
 		}
 	}
@@ -104,7 +96,7 @@ type claims struct {
 
 // ClaimsOn implements noderef.Claims.
 func (c *claims) ClaimsOn(node *corev1.Node) (all []noderef.Identity) {
-	for _, key := range nodeKeys(c.cluster, node, c.r.options.Matching) {
+	for _, key := range keysOfNode(c.cluster, node.Spec.ProviderID, node.Name, c.r.options.Matching) {
 		c.err = errors.Join(c.err, c.r.frame.Each(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachinePoolState
 			if c.r.frame.Read(obj, &state) == nil {
@@ -137,15 +129,8 @@ func (r *Reconciler) machineKeys(obj client.Object) []string {
 	if err := r.kinds.Machine.Adapter.Read(obj, &m); err != nil {
 		return nil // it reports itself what is wrong with it
 	}
-	var keys []string
 	cluster := r.workloads.ClusterOf(m.Key.Namespace, cmp.Or(m.ClusterName, m.Labels[contract.ClusterNameLabel]))
-	if id := r.options.Matching.Key(m.ProviderID); id != "" {
-		keys = append(keys, instanceKey(cluster, id))
-	}
-	if m.Node.Name != "" {
-		keys = append(keys, nodeKey(cluster, m.Node.Name))
-	}
-	return keys
+	return keysOfNode(cluster, m.ProviderID, m.Node.Name, r.options.Matching)
 }
 
 // claimsNode reports whether a Machine claims a Node: it has the Machine's provider ID, or the Machine has recorded it.
@@ -176,17 +161,13 @@ func (p *Scope) takenByMachines(ctx context.Context, m *matching) (sets.Set[stri
 	return taken, nil
 }
 
-// claimedByMachine reports whether a Machine claims a Node. No Machine counts that cannot be read: it reports itself what is wrong with it.
+// claimedByMachine reports whether a Machine claims a Node.
 func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (claimed bool, err error) {
 	rules, cluster := p.env.options.Matching, p.env.clusterOf(&p.State)
-	for _, key := range nodeKeys(cluster, node, rules) {
-		list := engine.NewList(p.env.kinds.Machine)
-		listed := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(cluster.Namespace),
-			client.MatchingFields{p.env.frame.IndexName(): key}, client.UnsafeDisableDeepCopy)
-		err = errors.Join(err, listed, engine.EachObject(list, func(obj client.Object) {
-			var m contract.MachineState
-			claimed = claimed || (p.env.kinds.Machine.Adapter.Read(obj, &m) == nil && claimsNode(&m, node, rules))
-		}))
+	for _, key := range keysOfNode(cluster, node.Spec.ProviderID, node.Name, rules) {
+		all, failed := p.env.machines.List(ctx, cluster.Namespace, key, true, nil)
+		err = errors.Join(err, failed)
+		claimed = claimed || slices.ContainsFunc(all, func(m machine) bool { return claimsNode(m.State, node, rules) })
 	}
 	if err != nil {
 		return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)

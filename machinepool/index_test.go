@@ -48,6 +48,12 @@ func (b *byKey) List(_ context.Context, list client.ObjectList, opts ...client.L
 	return b.fails
 }
 
+func ofName(cluster types.NamespacedName, name string) string { return keysOfNode(cluster, "", name, noderef.Rules{})[0] }
+
+func ofID(id string) string {
+	return keysOfNode(types.NamespacedName{Namespace: "default", Name: "c"}, id, "", noderef.Rules{})[0]
+}
+
 func requestFor(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
 }
@@ -85,7 +91,7 @@ func TestAPoolIsFoundByWhatItNamesInItsOwnClusterAlone(t *testing.T) {
 	crd := contract.CRDName(state.Template.Infrastructure.GroupKind())
 	want := []string{
 		labelKey(testPool.Name), "cluster:" + testPool.Namespace + "/c",
-		engine.CRDKey(crd), engine.RefKey(crd, "infra"), instanceKey(cluster, "p://a"), nodeKey(cluster, "n"),
+		engine.CRDKey(crd), engine.RefKey(crd, "infra"), ofID("p://a"), ofName(cluster, "n"),
 	}
 	if diff := cmp.Diff(want, indexKeys(state, cluster, noderef.Rules{})); diff != "" {
 		t.Errorf("without a bootstrap config, and without an ID that is none (-want +got):\n%s", diff)
@@ -99,8 +105,8 @@ func TestANodeWakesThePoolsOfItsCluster(t *testing.T) {
 	p, _ := acting(t, &api{})
 	cluster := types.NamespacedName{Namespace: "default", Name: "c"}
 	p.env.frame.Ports.Cache = &byKey{pools: map[string][]string{
-		nodeKey(cluster, "n"): {"recorded", "both"}, instanceKey(cluster, "p://a"): {"both", "lists"},
-		instanceKey(cluster, "p://b"): {"rival"}, nodeKey(types.NamespacedName{}, "n"): {"elsewhere"},
+		ofName(cluster, "n"): {"recorded", "both"}, ofID("p://a"): {"both", "lists"},
+		ofID("p://b"): {"rival"}, ofName(types.NamespacedName{}, "n"): {"elsewhere"},
 	}}
 	before, after := testNode("n", "p://a"), testNode("n", "p://b")
 	want := []reconcile.Request{requestFor("recorded"), requestFor("both"), requestFor("lists"), requestFor("rival")}

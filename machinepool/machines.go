@@ -18,10 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
+
+// machine is a Machine that represents an instance.
+type machine = children.Child[contract.MachineState]
 
 // machines are the Machines that represent the instances of a pool.
 type machines struct {
