@@ -231,11 +231,11 @@ func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
 }
 
 func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing.T) {
-	machine := func(name string) *contract.MachineState {
-		return &contract.MachineState{
-			Metadata: contract.Metadata{Key: types.NamespacedName{Namespace: "default", Name: name}, UID: types.UID(name + "-uid")}}
+	named := func(name string) machine {
+		return machineOf(&contract.MachineState{Metadata: contract.Metadata{
+			Key: types.NamespacedName{Namespace: "default", Name: name}, UID: types.UID(name + "-uid"), ResourceVersion: "7"}}, nil)
 	}
-	going := machine("going")
+	going := named("going")
 	going.Deleting = actingNow
 	for name, tc := range map[string]struct {
 		refuses error
@@ -258,9 +258,8 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 		t.Run(name, func(t *testing.T) {
 			a := &api{refuses: tc.refuses}
 			p, told := acting(t, a)
-			p.machines = &machines{objects: map[types.UID]client.Object{"a-uid": refTo(external.Present).Object}}
 			for range 2 {
-				err := p.deleteMachines(t.Context(), []*contract.MachineState{machine("a"), going}, tc.asRead)
+				err := p.deleteMachines(t.Context(), []machine{named("a"), going}, tc.asRead)
 				require.Equal(t, tc.fails, err != nil, err)
 			}
 			got := fmt.Sprint(a.deleted, tellsOf(told), p.RequeueAfter())

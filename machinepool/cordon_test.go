@@ -142,7 +142,9 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 
 	p, _ = acting(t, &api{})
 	p.env.kinds.NewMachine = func(Seed) (contract.Object, error) { return nil, errors.New("unused") }
-	p.env.frame.Ports.Cache = &byKey{fails: errors.New("no")}
+	cache, ok := p.env.frame.Ports.Cache.(*byKey)
+	require.True(t, ok)
+	cache.fails = errors.New("no")
 	require.Error(t, deleteIn(t, p))
 	said, _ = engine.Find(p.Asserted, contract.ConditionDeleting)
 	require.Equal(t, engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, "Deletion started"), said)

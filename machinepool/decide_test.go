@@ -321,7 +321,7 @@ func TestConditionsAlwaysHaveAReason(t *testing.T) {
 }
 
 func TestEachInfraMachineHasOneMachine(t *testing.T) {
-	machine := func(name, infra string, deleting, unhealthy bool) *contract.MachineState {
+	one := func(name, infra string, deleting, unhealthy bool) machine {
 		m := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: name}, UID: types.UID(name)}}
 		m.Infrastructure.Name = infra
 		if deleting {
@@ -333,19 +333,19 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 				engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", ""),
 			}
 		}
-		return m
+		return machineOf(m, nil)
 	}
 	going := &unstructured.Unstructured{}
 	going.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
 	facts, requested := &machines{
 		infra: map[string]*unstructured.Unstructured{"new-b": {}, "new-a": {}, "old": {}, "sick-1": {}, "sick-2": {}, "going": going},
-		states: []*contract.MachineState{
-			machine("named-otherwise", "old", false, false), machine("lost", "is-gone", false, false),
-			machine("lost-going", "is-gone-too", true, false),
-			machine("sick-1", "sick-1", false, true), machine("sick-2", "sick-2", false, true),
+		own: []machine{
+			one("named-otherwise", "old", false, false), one("lost", "is-gone", false, false),
+			one("lost-going", "is-gone-too", true, false),
+			one("sick-1", "sick-1", false, true), one("sick-2", "sick-2", false, true),
 		},
 	}, engine.Deletions{}
-	machineNames := func(all []*contract.MachineState) (names []string) {
+	machineNames := func(all []machine) (names []string) {
 		for _, m := range all {
 			names = append(names, m.Key.Name)
 		}
@@ -361,7 +361,7 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		t.Errorf("the deletion of one was requested already, got %v", machineNames(got))
 	}
 	requested = nil
-	paused := func(at int) { facts.states[at].Annotations = map[string]string{contract.PausedAnnotation: ""} }
+	paused := func(at int) { facts.own[at].Annotations = map[string]string{contract.PausedAnnotation: ""} }
 	paused(1)
 	paused(3)
 	plan = facts.plan(requested)
@@ -369,13 +369,13 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 	if diff := cmp.Diff([][]string{nil, {"sick-2"}}, got); diff != "" {
 		t.Errorf("paused ones stay, orphaned, replaced (-want +got):\n%s", diff)
 	}
-	facts.states[1].Annotations, facts.states[3].Annotations = nil, nil
+	facts.own[1].Annotations, facts.own[3].Annotations = nil, nil
 	facts.gvk.Kind = "OtherMachine"
 	if got := facts.plan(requested).Orphaned; len(got) != 0 {
 		t.Errorf("InfraMachines of the kind that the provider made before were not read, got %v", machineNames(got))
 	}
 	facts.gvk.Kind = ""
-	facts.states = append(facts.states, machine("sick-0", "sick-0", true, true))
+	facts.own = append(facts.own, one("sick-0", "sick-0", true, true))
 	if got := facts.plan(requested).Replace; len(got) != 0 {
 		t.Errorf("one is on its way out already, got %v", machineNames(got))
 	}

@@ -6,7 +6,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
 )
+
+// machineOf is a Machine as a pass reads it.
+func machineOf(state *contract.MachineState, obj contract.Object) machine {
+	return machine{Object: obj, State: state, Metadata: &state.Metadata}
+}
 
 // PageExamples are the two examples of Cluster API's page on the MachinePool controller, as they stand there.
 func PageExamples(t *testing.T) (bootstrap, infrastructure *unstructured.Unstructured) {

@@ -123,14 +123,17 @@ func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.
 	return identity
 }
 
-// machineKeys are the keys under which a Machine is found that claims a Node.
-func (r *Reconciler) machineKeys(obj client.Object) []string {
+// machineKeys are the keys under which a Machine is found that has the label of a pool, or claims a Node.
+func (r *Reconciler) machineKeys(obj client.Object) (keys []string) {
+	if name, labelled := obj.GetLabels()[contract.PoolNameLabel]; labelled {
+		keys = append(keys, labelKey(name))
+	}
 	var m contract.MachineState
 	if err := r.kinds.Machine.Adapter.Read(obj, &m); err != nil {
-		return nil // it reports itself what is wrong with it
+		return keys // it reports itself what is wrong with it
 	}
 	cluster := r.workloads.ClusterOf(m.Key.Namespace, cmp.Or(m.ClusterName, m.Labels[contract.ClusterNameLabel]))
-	return keysOfNode(cluster, m.ProviderID, m.Node.Name, r.options.Matching)
+	return append(keys, keysOfNode(cluster, m.ProviderID, m.Node.Name, r.options.Matching)...)
 }
 
 // claimsNode reports whether a Machine claims a Node: it has the Machine's provider ID, or the Machine has recorded it.

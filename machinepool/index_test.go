@@ -48,7 +48,9 @@ func (b *byKey) List(_ context.Context, list client.ObjectList, opts ...client.L
 	return b.fails
 }
 
-func ofName(cluster types.NamespacedName, name string) string { return keysOfNode(cluster, "", name, noderef.Rules{})[0] }
+func ofName(cluster types.NamespacedName, name string) string {
+	return keysOfNode(cluster, "", name, noderef.Rules{})[0]
+}
 
 func ofID(id string) string {
 	return keysOfNode(types.NamespacedName{Namespace: "default", Name: "c"}, id, "", noderef.Rules{})[0]

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
@@ -150,7 +149,7 @@ func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
 	require.Len(t, requests(), 3, "a pool in deletion ends soon")
 	p.State.Deleting, p.machines = time.Time{}, nil
 	require.Len(t, requests(), 3, "its Machines are not known")
-	p.machines = &machines{objects: map[types.UID]client.Object{"a": refTo(external.Present).Object}}
+	p.machines = &machines{own: []machine{machineOf(&contract.MachineState{Metadata: contract.Metadata{UID: "a"}}, nil)}}
 	require.Equal(t, sets.New[types.UID]("a"), requests(), "a pool that lives has requested no deletion of what it refers to")
 }
 

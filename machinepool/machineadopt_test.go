@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
@@ -30,7 +29,7 @@ func restored(change ...func(*contract.MachineState)) *contract.MachineState {
 
 // withInfra are the Machines of a pool with one InfraMachine.
 func withInfra() *machines {
-	return &machines{objects: map[types.UID]client.Object{}, infra: map[string]*unstructured.Unstructured{"a": {}},
+	return &machines{infra: map[string]*unstructured.Unstructured{"a": {}},
 		gvk: schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "FakeMachine"}}
 }
 
@@ -89,7 +88,7 @@ func TestAMachineIsAdoptedOnlyAsItWasReadAndNotWhileItIsBeingDeleted(t *testing.
 			require.NoError(t, err)
 			require.Equal(t, tc.same, adopts)
 			if adopts {
-				p.machines.states, p.machines.objects[state.UID] = append(p.machines.states, state), obj
+				p.machines.own = append(p.machines.own, machineOf(state, obj))
 			}
 			require.NoError(t, p.labelMachines(t.Context()))
 			require.Len(t, a.patched, tc.want)

@@ -1,7 +1,6 @@
 package machinepool
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,10 +26,9 @@ import (
 // machine is a Machine that represents an instance.
 type machine = children.Child[contract.MachineState]
 
-// machines are the Machines that represent the instances of a pool.
+// machines are those of a pool.
 type machines struct {
-	states  []*contract.MachineState // sorted by name
-	objects map[types.UID]client.Object
+	own []machine // sorted by name
 	// infra are the InfraMachines by name; known says that they were read.
 	infra map[string]*unstructured.Unstructured
 	// foreign are the InfraMachines whose name a Machine of another owner has, sorted.
@@ -42,9 +40,9 @@ type machines struct {
 // unhealthy returns the names of the Machines that a health check has marked for replacement.
 func (m *machines) unhealthy() []string {
 	var names []string
-	for _, state := range m.states {
-		if scale.Ailing(state) {
-			names = append(names, state.Key.Name)
+	for _, one := range m.own {
+		if scale.Ailing(one.State) {
+			names = append(names, one.Key.Name)
 		}
 	}
 	return names
@@ -56,12 +54,13 @@ func (p *Scope) ledByMachines() bool {
 	if p.machineKind != "" || p.infrastructure.Usable() || !p.env.kinds.makesMachines() {
 		return p.machineKind != "" && p.env.kinds.makesMachines()
 	}
-	return p.machines == nil || len(p.machines.states) > 0
+	return p.machines == nil || len(p.machines.own) > 0
 }
 
-// isFree reports whether a Machine has the labels of a pool, and no controller.
-func isFree(m *contract.MachineState, labels map[string]string) bool {
-	return !lacks(m.Labels, labels) && !slices.ContainsFunc(m.OwnerReferences, engine.IsController)
+// isFree reports whether a Machine has the labels of the pool, and no controller.
+func (p *Scope) isFree(m *contract.Metadata) bool {
+	return labels.SelectorFromSet(instanceLabels(&p.State)).Matches(labels.Set(m.Labels)) &&
+		!slices.ContainsFunc(m.OwnerReferences, engine.IsController)
 }
 
 // adopts reports whether the pool adopts a Machine of another owner: it has the labels of the pool and no controller, and stands for an
@@ -69,7 +68,7 @@ func isFree(m *contract.MachineState, labels map[string]string) bool {
 // controller, which finds its Machines by their labels.
 func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.MachineState) (bool, error) {
 	ref := other.Infrastructure
-	if m.infra[ref.Name] == nil || ref.GroupKind() != m.gvk.GroupKind() || !isFree(other, instanceLabels(&p.State)) {
+	if m.infra[ref.Name] == nil || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
 		return false, nil
 	}
 	return p.IsSame(ctx) // a pool of before must not adopt what its caches show
@@ -80,7 +79,7 @@ type machinePlan struct {
 	// Create are the InfraMachines that get a Machine.
 	Create []string
 	// Orphaned are Machines without an InfraMachine: the instance is gone. Replace are unhealthy ones, in the order of scale.Remediate.
-	Orphaned, Replace []*contract.MachineState
+	Orphaned, Replace []machine
 }
 
 // plan decides about Machines, whose deletion may have been requested: each InfraMachine has one Machine, which is found by its reference,
@@ -89,24 +88,25 @@ type machinePlan struct {
 // is of another kind, from an earlier provider configuration, stays: that InfraMachine was not looked up.
 func (m *machines) plan(requested engine.Deletions) machinePlan {
 	var plan machinePlan
-	has := make(sets.Set[string], len(m.states))
+	has := make(sets.Set[string], len(m.own))
 	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: new(maxRemediating)}}
-	for _, one := range m.states {
-		has.Insert(one.Infrastructure.Name)
+	for _, one := range m.own {
+		infra := one.State.Infrastructure
+		has.Insert(infra.Name)
 		goes := requested.Has(one.UID) || !one.Deleting.IsZero() // the cache may not show it yet
-		if m.infra[one.Infrastructure.Name] == nil && !goes {
-			if one.Infrastructure.GroupKind() == m.gvk.GroupKind() && !one.Paused() {
+		if m.infra[infra.Name] == nil && !goes {
+			if infra.GroupKind() == m.gvk.GroupKind() && !one.Paused() {
 				plan.Orphaned = append(plan.Orphaned, one)
 			}
 			continue
 		}
-		is := scale.Of(one, "")
+		is := scale.Of(one.State, "")
 		is.Deleting = goes
 		marked.Machines = append(marked.Machines, is)
 	}
 	for _, v := range scale.Remediate(marked).Delete {
-		at := slices.IndexFunc(m.states, func(one *contract.MachineState) bool { return one.Key.Name == v.Name })
-		plan.Replace = append(plan.Replace, m.states[at])
+		at := slices.IndexFunc(m.own, func(one machine) bool { return one.Key.Name == v.Name })
+		plan.Replace = append(plan.Replace, m.own[at])
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.infra)) {
 		if !has.Has(name) && m.infra[name].GetDeletionTimestamp() == nil {
@@ -122,44 +122,29 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 	if !p.env.kinds.makesMachines() {
 		return nil
 	}
-	m := &machines{objects: map[types.UID]client.Object{}, infra: map[string]*unstructured.Unstructured{}}
+	m := &machines{infra: map[string]*unstructured.Unstructured{}}
 	if err := p.observeInfraMachines(ctx, m); err != nil {
 		return err
 	}
-	list := engine.NewList(p.env.kinds.Machine)
-	err := p.list(ctx, list, "Machines", client.MatchingLabels{contract.PoolNameLabel: contract.LabelValue(p.State.Key.Name)})
+	key := labelKey(contract.LabelValue(p.State.Key.Name)) // one that cannot be read reports that itself, and is one all the same
+	all, err := p.env.machines.List(ctx, p.State.Key.Namespace, key, true, nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("the Machines of %s: %w", p.State.Key, err)
 	}
-	var unknown error
-	err = engine.EachObject(list, func(obj client.Object) {
-		state := &contract.MachineState{}
-		if p.env.kinds.Machine.Adapter.Read(obj, state) != nil { // it reports itself what is wrong with it, and is one all the same
-			state = &contract.MachineState{}
-			state.From(obj)
-		}
-		owned, err := p.owns(ctx, obj)
+	for _, one := range all {
+		owned, err := p.owns(ctx, one.Object)
 		if !owned && err == nil {
-			owned, err = p.adopts(ctx, m, state)
+			owned, err = p.adopts(ctx, m, one.State)
 		}
-		if unknown = cmp.Or(unknown, err); owned {
-			m.states, m.objects[state.UID] = append(m.states, state), obj
+		if err != nil {
+			return err
 		}
-	})
-	if err := cmp.Or(err, unknown); err != nil {
-		return err
+		if owned {
+			m.own = append(m.own, one)
+		}
 	}
-	slices.SortFunc(m.states, func(a, b *contract.MachineState) int { return strings.Compare(a.Key.Name, b.Key.Name) })
+	slices.SortFunc(m.own, func(a, b machine) int { return strings.Compare(a.Key.Name, b.Key.Name) })
 	p.machines = m
-	return nil
-}
-
-// list lists objects of the pool's namespace from the cache, as views.
-func (p *Scope) list(ctx context.Context, into client.ObjectList, what string, labels client.MatchingLabels) error {
-	err := p.env.frame.Ports.Cache.List(ctx, into, client.InNamespace(p.State.Key.Namespace), labels, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list %s of %s: %w", what, p.State.Key, err)
-	}
 	return nil
 }
 
@@ -186,8 +171,9 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(m.gvk.GroupVersion().WithKind(p.machineKind + "List"))
-	if err := p.list(ctx, list, p.machineKind, client.MatchingLabels(instanceLabels(&p.State))); err != nil {
-		return err
+	if err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace),
+		client.MatchingLabels(instanceLabels(&p.State)), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list %s objects of %s: %w", p.machineKind, p.State.Key, err)
 	}
 	for i := range list.Items {
 		m.infra[list.Items[i].GetName()] = &list.Items[i]
@@ -208,7 +194,7 @@ func (p *Scope) syncMachines(ctx context.Context) error {
 }
 
 // owns reports whether the pool controls an object, also by a UID from before a restore from a backup.
-func (p *Scope) owns(ctx context.Context, obj client.Object) (bool, error) {
+func (p *Scope) owns(ctx context.Context, obj metav1.Object) (bool, error) {
 	owner := metav1.GetControllerOfNoCopy(obj)
 	if owner == nil || !contract.IsOwner(*owner, p.OwnerReference()) {
 		return false, nil

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 )
@@ -97,22 +98,22 @@ func (p *Scope) machineMetadata() (labels, annotations map[string]string) {
 // labelMachines adds missing labels and annotations of the template to Machines, adopts those without a controller, and corrects owner
 // references with the UID that the pool had before a restore: the garbage collector would delete these Machines. It removes nothing.
 func (p *Scope) labelMachines(ctx context.Context) error {
-	var due []client.Object
-	for _, m := range p.machines.states {
-		if obj := p.machines.objects[m.UID]; m.Deleting.IsZero() && !p.env.frame.Writer.Behind(obj) {
-			due = append(due, obj)
+	_, err := each(p, p.machines.own, func(m machine) error {
+		if !m.Deleting.IsZero() || p.env.frame.Writer.Behind(m.Object) {
+			return nil
 		}
-	}
-	_, err := each(p, due, func(obj client.Object) error { return p.giveMetadata(ctx, obj) })
+		return p.giveMetadata(ctx, m.Object)
+	})
 	return err
 }
 
 // giveMetadata writes what a Machine of the pool lacks.
-func (p *Scope) giveMetadata(ctx context.Context, have client.Object) error {
+func (p *Scope) giveMetadata(ctx context.Context, have contract.Object) error {
 	u, me := contract.MachineUpdate{}, p.OwnerReference()
 	labels, annotations := p.machineMetadata()
-	u.Labels, u.Annotations = changesTo(labels), changesTo(annotations)
-	if disowned(have, me) {
+	now := &contract.Metadata{Labels: have.GetLabels(), Annotations: have.GetAnnotations()}
+	u.MetadataUpdate = children.Given{}.Changes(now, labels, annotations, false)
+	if metav1.GetControllerOfNoCopy(have) == nil || contract.RestoredOwner(have.GetOwnerReferences(), me) {
 		u.OwnerReferences = contract.SetTo(contract.WithOwner(have.GetOwnerReferences(), me))
 	}
 	_, err := engine.Write(ctx, p.env.frame.Writer, p.env.kinds.Machine, have, u, false)
@@ -120,19 +121,6 @@ func (p *Scope) giveMetadata(ctx context.Context, have client.Object) error {
 		return nil
 	}
 	return err
-}
-
-func changesTo(want map[string]string) map[string]contract.Change[string] {
-	changes := make(map[string]contract.Change[string], len(want))
-	for key, value := range want {
-		changes[key] = contract.SetTo(value)
-	}
-	return changes
-}
-
-// disowned reports whether a Machine of the pool does not name the pool that there is now as its controller.
-func disowned(machine client.Object, pool metav1.OwnerReference) bool {
-	return metav1.GetControllerOfNoCopy(machine) == nil || contract.RestoredOwner(machine.GetOwnerReferences(), pool)
 }
 
 // machineNamed returns an empty Machine to write or delete one of its name.
@@ -143,21 +131,12 @@ func (p *Scope) machineNamed(key types.NamespacedName) client.Object {
 	return obj
 }
 
-func lacks(have, want map[string]string) bool {
-	for key, value := range want {
-		if got, found := have[key]; !found || got != value {
-			return true
-		}
-	}
-	return false
-}
-
 // deleteAllMachines deletes the Machines of single instances, whose controller drains their Nodes and waits for their hooks.
 func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 	if p.machines == nil {
 		return true, nil
 	}
-	left, unsure := p.machines.states, false
+	left, unsure := p.machines.own, false
 	if len(left) == 0 {
 		var err error
 		if left, unsure, err = p.liveMachines(ctx); err != nil || (len(left) == 0 && !unsure) {
@@ -166,7 +145,7 @@ func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 		p.Requeue(claimedRetry) // a safety net: their events wake the pool that controls them
 	}
 	p.Wait(ReasonWaitingForMachineDeletion, "Waiting for Machines to be deleted: "+
-		engine.Named(mapped(left, func(m *contract.MachineState) string { return m.Key.Name })))
+		engine.Named(mapped(left, func(m machine) string { return m.Key.Name })))
 	if unsure {
 		p.Wait(ReasonWaitingForMachineDeletion, "There are Machines with the labels of the pool, and its InfraMachines are not known yet")
 		p.Requeue(external.UnsyncedRetry)
@@ -176,7 +155,7 @@ func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 
 // liveMachines returns the Machines that the API server has, before the instances are deleted: a cache may not show new ones yet, and does
 // not find those whose pool labels were removed. unsure: there may be others that the pool adopts.
-func (p *Scope) liveMachines(ctx context.Context) (left []*contract.MachineState, unsure bool, err error) {
+func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, err error) {
 	there := p.infrastructure.Presence == external.Present || p.infrastructure.Presence == external.Unread
 	if !there || p.isGoing(p.infrastructure) || (p.infrastructure.Usable() && p.machineKind == "") {
 		return nil, false, nil // it is too late for them, or there are none
@@ -187,9 +166,9 @@ func (p *Scope) liveMachines(ctx context.Context) (left []*contract.MachineState
 		unknown = cmp.Or(unknown, err)
 		state := &contract.MachineState{}
 		state.From(m)
-		unsure = unsure || (!p.machines.known && isFree(state, instanceLabels(&p.State)))
+		unsure = unsure || (!p.machines.known && p.isFree(&state.Metadata))
 		if owned {
-			left = append(left, state)
+			left = append(left, machine{State: state, Metadata: &state.Metadata})
 		}
 	})
 	return left, unsure && len(left) == 0, cmp.Or(err, unknown)
@@ -197,11 +176,11 @@ func (p *Scope) liveMachines(ctx context.Context) (left []*contract.MachineState
 
 // deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
 // which a pool lists it is not gone.
-func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.MachineState) error {
-	var gone []*contract.MachineState
+func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
+	var gone []machine
 	var failed error
 	for _, m := range orphaned {
-		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}
+		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.State.Infrastructure.Name}
 		unlabelled := &unstructured.Unstructured{}
 		unlabelled.SetGroupVersionKind(p.machines.gvk)
 		if err := p.env.frame.Ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
@@ -222,16 +201,16 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []*contract.Machine
 
 // deleteMachines requests the deletion of Machines, by UID. The Machine controller drains their Nodes and waits for their hooks. asRead:
 // only while they are unchanged since they were read, because an unhealthy one may have recovered.
-func (p *Scope) deleteMachines(ctx context.Context, going []*contract.MachineState, asRead bool) error {
+func (p *Scope) deleteMachines(ctx context.Context, going []machine, asRead bool) error {
 	requested := &p.mem().requested
-	going = slices.DeleteFunc(slices.Clone(going), func(m *contract.MachineState) bool {
+	going = slices.DeleteFunc(slices.Clone(going), func(m machine) bool {
 		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
 		return requested.Has(m.UID) || !m.Deleting.IsZero()
 	})
-	deleted, err := each(p, going, func(m *contract.MachineState) error {
+	deleted, err := each(p, going, func(m machine) error {
 		only := client.Preconditions{UID: &m.UID}
 		if asRead {
-			only.ResourceVersion = new(p.machines.objects[m.UID].GetResourceVersion())
+			only.ResourceVersion = &m.ResourceVersion
 		}
 		return deleteObject(ctx, p.env.frame.Ports.Client, p.env.kinds.Machine.GVK.Kind+" "+m.Key.String(), p.machineNamed(m.Key), only)
 	})

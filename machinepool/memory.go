@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -62,5 +63,7 @@ func (p *Scope) forgetRequests() {
 	if p.Deleting() || (p.env.kinds.makesMachines() && p.machines == nil) {
 		return
 	}
-	p.mem().requested.Keep(func(uid types.UID) bool { return p.machines != nil && p.machines.objects[uid] != nil })
+	p.mem().requested.Keep(func(uid types.UID) bool {
+		return p.machines != nil && slices.ContainsFunc(p.machines.own, func(m machine) bool { return m.UID == uid })
+	})
 }

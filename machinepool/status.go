@@ -246,22 +246,22 @@ func readySince(node *corev1.Node) (at time.Time, found bool) {
 }
 
 // countMachines counts by the conditions of the Machines of the instances, as Cluster API does.
-func countMachines(machines []*contract.MachineState, nodes []*corev1.Node, version string) counts {
+func countMachines(machines []machine, nodes []*corev1.Node, version string) counts {
 	var c counts
 	kubelets := make(map[string]string, len(nodes))
 	for _, node := range nodes {
 		kubelets[node.Name] = node.Status.NodeInfo.KubeletVersion
 	}
 	for _, m := range machines {
-		if engine.HasStatus(m.Conditions, contract.ConditionReady, metav1.ConditionTrue) {
+		if engine.HasStatus(m.State.Conditions, contract.ConditionReady, metav1.ConditionTrue) {
 			c.Ready++
 		} else {
 			c.NotReady = append(c.NotReady, m.Key.Name)
 		}
-		if engine.HasStatus(m.Conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
+		if engine.HasStatus(m.State.Conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 			c.Available++
 		}
-		if m.Deleting.IsZero() && contract.IsVersion(cmp.Or(kubelets[m.Node.Name], m.Version), version) {
+		if m.Deleting.IsZero() && contract.IsVersion(cmp.Or(kubelets[m.State.Node.Name], m.State.Version), version) {
 			c.UpToDate++
 		} else {
 			c.Outdated = append(c.Outdated, m.Key.Name)

@@ -48,7 +48,7 @@ func TestCountersFollowTheNodesBothWays(t *testing.T) {
 }
 
 func TestMachinesAreCountedByTheirConditions(t *testing.T) {
-	machine := func(name, version string, deleting bool, true_ ...string) *contract.MachineState {
+	one := func(name, version string, deleting bool, true_ ...string) machine {
 		m := &contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: name}}}
 		m.Version = version
 		if deleting {
@@ -57,14 +57,14 @@ func TestMachinesAreCountedByTheirConditions(t *testing.T) {
 		for _, kind := range true_ {
 			m.Conditions = append(m.Conditions, engine.Condition(kind, metav1.ConditionTrue, "R", ""))
 		}
-		return m
+		return machineOf(m, nil)
 	}
-	upgraded, outdated := machine("upgraded", "v0", false), machine("outdated", "v1", false)
-	upgraded.Node.Name, outdated.Node.Name = "n1", "n0" // their kubelets know better
-	got := countMachines([]*contract.MachineState{
-		machine("a", "v1", false, contract.ConditionReady, contract.ConditionAvailable), machine("b", "v1", false, contract.ConditionReady),
-		machine("c", "v0", false),
-		machine("d", "v1", true, contract.ConditionReady), upgraded, outdated,
+	upgraded, outdated := one("upgraded", "v0", false), one("outdated", "v1", false)
+	upgraded.State.Node.Name, outdated.State.Node.Name = "n1", "n0" // their kubelets know better
+	got := countMachines([]machine{
+		one("a", "v1", false, contract.ConditionReady, contract.ConditionAvailable), one("b", "v1", false, contract.ConditionReady),
+		one("c", "v0", false),
+		one("d", "v1", true, contract.ConditionReady), upgraded, outdated,
 	}, []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"},
 		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "n0"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v0"}}}}, "v1")

@@ -85,7 +85,7 @@ func (p *Scope) statusFacts() statusFacts {
 	if p.ledByMachines() {
 		f.Known = f.Known && p.machines != nil
 		if p.machines != nil {
-			f.Counts, f.Unhealthy = countMachines(p.machines.states, p.match.Nodes, p.State.Template.Version), p.machines.unhealthy()
+			f.Counts, f.Unhealthy = countMachines(p.machines.own, p.match.Nodes, p.State.Template.Version), p.machines.unhealthy()
 			f.Foreign = p.machines.foreign
 		}
 	}
