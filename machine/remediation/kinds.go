@@ -2,9 +2,7 @@ package remediation
 
 import (
 	"errors"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -25,19 +23,16 @@ type Kinds struct {
 // ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error matches
 // contract.ErrUnknownVersion.
 func ClusterAPI(v contract.Version) (Kinds, error) {
-	check, machine := contract.HealthCheckV1Beta2(), contract.MachineV1Beta2()
-	switch v {
-	case contract.V1Beta2:
-	case contract.V1Beta1:
-		check, machine = contract.HealthCheckV1Beta1(), contract.MachineV1Beta1()
-	default:
-		return Kinds{}, fmt.Errorf("%w: MachineHealthChecks have %s and %s, not %q", contract.ErrUnknownVersion, contract.V1Beta1,
-			contract.V1Beta2, v)
+	kinds, err := contract.ClusterAPI(v)
+	if err != nil {
+		return Kinds{}, err
 	}
-	gvk := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: string(v)}.WithKind
-	return Kinds{
-		Check: contract.Unstructured(gvk("MachineHealthCheck"), check), Machine: contract.Unstructured(gvk("Machine"), machine),
-	}, nil
+	check := contract.HealthCheckV1Beta2()
+	if v == contract.V1Beta1 {
+		check = contract.HealthCheckV1Beta1()
+	}
+	gvk := kinds.Machine.GVK.GroupVersion().WithKind("MachineHealthCheck")
+	return Kinds{Check: contract.Unstructured(gvk, check), Machine: kinds.Machine}, nil
 }
 
 // validate reports what is missing. Without annotations the ledger would be lost, and without conditions of Machines every pass would mark
