@@ -57,24 +57,20 @@ type rival struct {
 	selector labels.Selector
 }
 
-// olderChecks returns the checks that judge Machines before this one, the oldest first. Two checks that judge a Machine by different rules
+// olderChecks returns the checks that judge Machines before this one. Two checks that judge a Machine by different rules
 // would write its conditions in turn, for ever. One that is paused or being deleted writes none.
 func (s *scope) olderChecks(ctx context.Context) ([]rival, error) {
-	var all []contract.HealthCheckState
+	var rivals []rival
 	err := s.env.frame.Each(ctx, s.State.Key.Namespace, "", func(obj client.Object) {
 		var other contract.HealthCheckState
-		if s.env.frame.Read(obj, &other) == nil && other.UID != s.State.UID && other.ClusterName == s.State.ClusterName &&
-			other.Deleting.IsZero() &&
-			!other.Paused() && isOlder(&other, &s.State) {
-			all = append(all, other)
+		if s.env.frame.Read(obj, &other) != nil || other.UID == s.State.UID || other.ClusterName != s.State.ClusterName ||
+			!other.Deleting.IsZero() || other.Paused() || !isOlder(&other, &s.State) {
+			return
+		}
+		if selector, err := selectorOf(&other); err == nil {
+			rivals = append(rivals, rival{other.Key.Name, selector})
 		}
 	})
-	var rivals []rival
-	for i := range all {
-		if selector, err := selectorOf(&all[i]); err == nil {
-			rivals = append(rivals, rival{all[i].Key.Name, selector})
-		}
-	}
 	return rivals, err
 }
 
