@@ -72,7 +72,8 @@ func (s *scope) recordRequests() {
 	if !kind.Empty() {
 		text = kind.Kind + "." + kind.Version + "." + kind.Group
 	}
-	if text == s.State.Annotations[requestsAnnotation] || slices.ContainsFunc(s.members, s.hasFormer) {
+	hasFormer := func(m *member) bool { return m.former != nil }
+	if text == s.State.Annotations[requestsAnnotation] || slices.ContainsFunc(s.members, hasFormer) {
 		return
 	}
 	change := contract.SetTo(text)
@@ -80,22 +81,6 @@ func (s *scope) recordRequests() {
 		change = contract.Cleared[string]()
 	}
 	s.ChangeAnnotation(requestsAnnotation, change)
-}
-
-// hasFormer reports whether a Machine that the check judges has a request of an earlier template.
-func (s *scope) hasFormer(m *member) bool {
-	return m.plan.Shared == "" && ownedBy(s.requests.former, m.state) != nil
-}
-
-// withdrawFormer deletes the requests of an earlier template. Nobody else is asked to remediate these Machines until they are gone.
-func (s *scope) withdrawFormer(ctx context.Context) error {
-	var errs []error
-	for _, m := range s.members {
-		if s.hasFormer(m) {
-			errs = append(errs, s.withdraw(ctx, ownedBy(s.requests.former, m.state)))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // readRequests reads the template and the requests, in the version that the check names. A template that cannot be read keeps requests from

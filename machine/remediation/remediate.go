@@ -35,41 +35,37 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	if !s.decided {
 		return result{Stop: true}, nil
 	}
-	errs := []error{s.withdrawFormer(ctx)}
-	members := map[string]*member{}
-	for _, m := range s.members {
-		members[m.plan.Name] = m
+	outcomes := map[string]healthcheck.Outcome{}
+	for _, o := range s.decision.Outcomes {
+		outcomes[o.Name] = o
 	}
-	for _, o := range s.outcomes() {
-		m := members[o.Name]
+	var errs []error
+	for _, m := range s.members {
+		o, expected := outcomes[m.plan.Name]
+		if said, judged := m.verdict(); m.isSpared() && (said || !judged && m.plan.Marked) {
+			o.Action, expected = healthcheck.ActionUnmark, true // the check takes back what it has said
+		}
+		var err error
 		switch {
+		case m.former != nil: // nobody else is asked to remediate the Machine until it is gone, which is an event
+			err = s.withdraw(ctx, m.former)
+		case !expected:
 		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
 			s.Requeue(engine.BehindRetry)
-		case s.hasFormer(m): // the event of its deletion follows
 		default:
-			if err := s.carryOut(ctx, m, o); err != nil {
-				errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, err))
-			}
+			err = s.carryOut(ctx, m, o)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, err))
 		}
 	}
 	return result{}, errors.Join(errs...)
 }
 
-// outcomes are what the plan decides, and that the check takes back what it has said of Machines that it does not judge any more.
-func (s *scope) outcomes() []healthcheck.Outcome {
-	all := slices.Clip(s.decision.Outcomes)
-	for _, m := range s.members {
-		if said, judged := m.verdict(); m.isSpared() && (said || !judged && m.plan.Marked) {
-			all = append(all, healthcheck.Outcome{Name: m.plan.Name, Action: healthcheck.ActionUnmark})
-		}
-	}
-	return all
-}
-
 // outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it.
 func (s *scope) outlives(m *member) bool {
 	known := s.requests.byName != nil || !s.external()
-	return known && ownedBy(s.requests.byName, m.state) == nil && !s.hasFormer(m) && !m.plan.Deleting &&
+	return known && m.request == nil && m.former == nil && !m.plan.Deleting &&
 		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)
 }
 
@@ -160,11 +156,10 @@ func (s *scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
 func (s *scope) unmark(ctx context.Context, m *member) ([]string, error) {
 	kind := contract.ConditionOwnerRemediated
 	if s.external() {
-		request := ownedBy(s.requests.byName, m.state)
-		if request == nil {
+		if m.request == nil {
 			return nil, nil
 		}
-		if err := s.withdraw(ctx, request); err != nil {
+		if err := s.withdraw(ctx, m.request); err != nil {
 			return nil, err
 		}
 		kind = contract.ConditionExternallyRemediated

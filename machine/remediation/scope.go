@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,9 +50,10 @@ type scope struct {
 type member struct {
 	object client.Object
 	state  *contract.MachineState
-	node   *corev1.Node
 	facts  healthcheck.Facts
 	plan   healthcheck.Machine
+	// request is that for its external remediation, and former one of an earlier template of the check; nil without.
+	request, former *unstructured.Unstructured
 }
 
 // selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects
@@ -115,10 +117,14 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
-	if s.external() {
-		m.plan.Marked = ownedBy(s.requests.byName, state) != nil
+	m.request = ownedBy(s.requests.byName, state)
+	if m.plan.Shared == "" {
+		m.former = ownedBy(s.requests.former, state)
 	}
-	m.plan.Marked = m.plan.Marked || s.hasFormer(m)
+	if s.external() {
+		m.plan.Marked = m.request != nil
+	}
+	m.plan.Marked = m.plan.Marked || m.former != nil
 	if !readable {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
 		return
@@ -134,7 +140,7 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 		nodes = nil
 	}
 	node, known := healthcheck.Find(state, nodes, s.env.options.Matching)
-	if m.node = node; node != nil {
+	if node != nil {
 		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
 	}
 	facts := healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, AnsweredAt: reach.ThawedAt, Now: s.Now}
