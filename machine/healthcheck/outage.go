@@ -12,9 +12,9 @@ const outageWindow = 10 * time.Minute
 
 // outage are Machines that became unhealthy at once: all of them, or most of one failure domain while there are others.
 type outage struct {
-	domain   string          // empty when it is of all Machines
-	machines map[string]bool // that became unhealthy at once, suspects included
-	judged   int             // of how many
+	domain   string     // empty when it is of all Machines
+	machines []*Machine // that became unhealthy at once, suspects included
+	judged   int        // of how many
 }
 
 // String says what the outage is.
@@ -119,7 +119,7 @@ func outagesOf(machines []Machine, now time.Time) []outage {
 		domains[m.Domain] = append(domains[m.Domain], m)
 	}
 	if together := burst(judged, now); len(together) > 1 && len(together) == len(judged) {
-		return []outage{outageOf("", judged, together)}
+		return []outage{{machines: together, judged: len(judged)}}
 	}
 	if len(domains) < 2 {
 		return nil
@@ -127,19 +127,11 @@ func outagesOf(machines []Machine, now time.Time) []outage {
 	var all []outage
 	for domain, members := range domains {
 		if together := burst(members, now); domain != "" && len(together) > 1 && 2*len(together) > len(members) {
-			all = append(all, outageOf(domain, members, together))
+			all = append(all, outage{domain, together, len(members)})
 		}
 	}
 	slices.SortFunc(all, func(a, b outage) int { return cmp.Compare(a.domain, b.domain) })
 	return all
-}
-
-func outageOf(domain string, judged, together []*Machine) outage {
-	o := outage{domain: domain, judged: len(judged), machines: map[string]bool{}}
-	for _, m := range together {
-		o.machines[m.Name] = true
-	}
-	return o
 }
 
 // burst returns the most Machines that became unhealthy within the window. One of which it is unknown since when did so now, or with any

@@ -133,7 +133,6 @@ func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
 	}
 	p.remember()
 	p.outcomes()
-	p.choose()
 	p.say()
 	slices.SortFunc(p.out.Ledger.InFlight, inTime) // the next pass, which sorts what it reads, writes nothing
 	return p.out
@@ -222,7 +221,7 @@ func (p *plan) allow() {
 	}
 }
 
-// outcomes decides about each Machine alone.
+// outcomes decides about each Machine, and marks as many as the ledger can have. A Machine that was made for another one is no further one.
 func (p *plan) outcomes() {
 	for i := range p.machines {
 		m := &p.machines[i]
@@ -234,16 +233,17 @@ func (p *plan) outcomes() {
 		case m.Marked || m.Deleting:
 			o.Action = ActionWait
 		default:
-			o.Action = ActionMark
-			if reason, message := p.holds(m); reason != "" {
-				o.Action, o.Reason, o.Message = ActionHold, reason, message
+			o.Reason, o.Message = p.holds(m)
+			if o.Action = ActionHold; o.Reason == "" {
+				o.Action = ActionMark
+				p.out.Ledger.add(m, p.Now, p.newest, true)
 			}
 		}
 		p.out.Outcomes = append(p.out.Outcomes, o)
 	}
 }
 
-// holds says why an unhealthy Machine is not remediated, whatever happens to others; nothing when it may be.
+// holds says why an unhealthy Machine is not remediated; nothing when it may be.
 func (p *plan) holds(m *Machine) (reason, message string) {
 	if m.Group == "" && !p.External {
 		return ReasonNoOwner, "No controller owns the Machine, so nothing replaces it: delete it, or repair it"
@@ -255,7 +255,7 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 		return "", ""
 	}
 	for _, o := range p.outages {
-		if o.machines[m.Name] {
+		if slices.Contains(o.machines, m) {
 			return ReasonOutage, fmt.Sprintf("%s, which new Machines would not end: add the annotation %s to remediate it nevertheless",
 				o, RemediateAnnotation)
 		}
@@ -267,6 +267,9 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 		}
 	}
 	at := p.out.Ledger.entry(m.UID)
+	if at < 0 && !p.LimitAlone && len(p.out.Ledger.InFlight) >= maxEntries {
+		return ReasonInFlight, fmt.Sprintf("%d Machines are being remediated or replaced, the most at a time", maxEntries)
+	}
 	if at < 0 || p.out.Ledger.InFlight[at].Decided { // it could not be marked
 		return "", ""
 	}
@@ -275,37 +278,6 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 			"or add the annotation %s", failures, RemediateAnnotation)
 	}
 	return "", ""
-}
-
-// choose marks as many Machines as the ledger can have: first those that a person requested, then those that are unhealthy for longest. A
-// Machine that was made for another one is no further one.
-func (p *plan) choose() {
-	var marked []int
-	for i := range p.out.Outcomes {
-		if p.out.Outcomes[i].Action == ActionMark {
-			marked = append(marked, i)
-		}
-	}
-	slices.SortStableFunc(marked, func(a, b int) int {
-		x, y := &p.machines[a].Verdict, &p.machines[b].Verdict
-		return cmp.Or(requested(x)-requested(y), x.Since.Compare(y.Since))
-	})
-	for _, i := range marked {
-		m, o := &p.machines[i], &p.out.Outcomes[i]
-		if !p.LimitAlone && len(p.out.Ledger.InFlight) >= maxEntries && p.out.Ledger.entry(m.UID) < 0 {
-			o.Action, o.Reason = ActionHold, ReasonInFlight
-			o.Message = fmt.Sprintf("%d Machines are being remediated or replaced, the most at a time", maxEntries)
-			continue
-		}
-		p.out.Ledger.add(m, p.Now, p.newest, true)
-	}
-}
-
-func requested(v *Verdict) int {
-	if v.Reason == ReasonHasRemediateAnnotation {
-		return 0
-	}
-	return 1
 }
 
 // say completes the condition RemediationAllowed, and finds the next check.
