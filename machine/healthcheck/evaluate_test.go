@@ -200,20 +200,6 @@ func TestAMachineIsJudged(t *testing.T) {
 	}
 }
 
-// Rule: Gardener's isHealthy, of which also a status that is Unknown counts.
-func TestTheConditionsOfGardenerAreARule(t *testing.T) {
-	f := facts()
-	f.Checks = &healthcheck.Checks{Node: healthcheck.GardenerRules(10 * time.Minute)}
-	for _, kind := range []string{"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"} {
-		for status, want := range map[corev1.ConditionStatus]healthcheck.Class{
-			corev1.ConditionTrue: healthcheck.Unhealthy, corev1.ConditionUnknown: healthcheck.Unhealthy, corev1.ConditionFalse: healthcheck.Healthy,
-		} {
-			f.Node = node(said("Ready", corev1.ConditionTrue, time.Hour), said(kind, status, 11*time.Minute))
-			require.Equal(t, want, healthcheck.Evaluate(f).Class, "%s %s", kind, status)
-		}
-	}
-}
-
 func TestANodeOfTheRecordedNameMayBeAnotherOne(t *testing.T) {
 	machine := contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "n-uid"}}
 	for name, tc := range map[string]struct {

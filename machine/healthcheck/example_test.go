@@ -20,7 +20,9 @@ func ExampleEvaluate() {
 	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
 		Type: "KernelDeadlock", Status: corev1.ConditionTrue, Reason: "DockerHung", LastTransitionTime: metav1.NewTime(now.Add(-4 * time.Minute)),
 	}}}}
-	checks := healthcheck.Checks{Node: healthcheck.GardenerRules(10 * time.Minute)}
+	checks := healthcheck.Checks{Node: []contract.HealthRule{
+		{Type: "KernelDeadlock", Status: metav1.ConditionTrue, Timeout: 10 * time.Minute},
+	}}
 	for _, at := range []time.Time{now, now.Add(7 * time.Minute)} {
 		v := healthcheck.Evaluate(healthcheck.Facts{Machine: machine, Node: node, NodeState: healthcheck.NodePresent, Checks: &checks, Now: at})
 		fmt.Println(strings.TrimSpace(fmt.Sprint(v.Class, " ", v.Reason, " ", v.Message)))

@@ -3,8 +3,6 @@ package healthcheck
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/machinist-dev/machinist/contract"
 )
 
@@ -33,19 +31,6 @@ type Checks struct {
 	NodeStartup time.Duration
 	// Join is how long a Machine may be without a Node since its infrastructure was ready. Zero: for ever.
 	Join time.Duration
-}
-
-// GardenerRules are the rules about conditions of Nodes that Gardener's machine-controller-manager has by default, with their timeout; its
-// own is 10 minutes. Each call returns a new slice.
-func GardenerRules(timeout time.Duration) []contract.HealthRule {
-	rules := make([]contract.HealthRule, 0, 10)
-	rules = append(rules, contract.HealthRule{Type: "Ready", Status: metav1.ConditionFalse, Timeout: timeout},
-		contract.HealthRule{Type: "Ready", Status: metav1.ConditionUnknown, Timeout: timeout})
-	for _, kind := range []string{"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"} {
-		rules = append(rules, contract.HealthRule{Type: kind, Status: metav1.ConditionTrue, Timeout: timeout},
-			contract.HealthRule{Type: kind, Status: metav1.ConditionUnknown, Timeout: timeout})
-	}
-	return rules
 }
 
 // ChecksOf returns the checks of a MachineHealthCheck, with its default.

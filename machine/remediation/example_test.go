@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -15,7 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// Cluster API's MachineHealthChecks, with Gardener's conditions in addition.
+// Cluster API's MachineHealthChecks, with conditions of node-problem-detector that Gardener judges Nodes by.
 func ExampleSetupWithManager() {
 	_ = func(ctx context.Context, mgr ctrl.Manager) error {
 		kinds, err := remediation.ClusterAPI(contract.V1Beta2)
@@ -29,7 +30,10 @@ func ExampleSetupWithManager() {
 		_, err = remediation.SetupWithManager(ctx, mgr, kinds, nodes, remediation.Options{
 			Checks: func(check *contract.HealthCheckState) healthcheck.Checks {
 				checks := healthcheck.ChecksOf(check)
-				checks.Node = append(healthcheck.GardenerRules(10*time.Minute), checks.Node...)
+				checks.Node = append([]contract.HealthRule{
+					{Type: "KernelDeadlock", Status: metav1.ConditionTrue, Timeout: 10 * time.Minute},
+					{Type: "ReadonlyFilesystem", Status: metav1.ConditionTrue, Timeout: 10 * time.Minute},
+				}, checks.Node...)
 				return checks
 			},
 		})
