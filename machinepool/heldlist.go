@@ -29,34 +29,23 @@ func silentIn(node *corev1.Node, now time.Time) time.Duration {
 	return since.Add(silentFor).Sub(now)
 }
 
-// believeFacts are the inputs of unbelievable.
-type believeFacts struct {
-	IDs []string
-	// Matched are the Nodes of the listed instances, and Retired those of the instances that are not listed any more.
-	Matched, Retired []*corev1.Node
-	Recorded         []contract.NodeRef
-	// Leaves reports whether something requests now that a Node leaves. That it was drained is no such request: its mark may be gone.
-	Leaves func(*corev1.Node) bool
-	// Wanted is how many instances are desired.
-	Wanted contract.Opt[int32]
-	Now    time.Time
-}
-
 // unbelievable returns the Nodes that a list of instances retires, or will retire when it is complete, although the list is probably wrong:
 // their kubelets answer or did a moment ago, nothing requests that they leave, and the list names none of the recorded Nodes. A provider
 // that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, and for
-// Nodes that have not been Ready for silentFor. again is when the first Node will have been silent for
-// that long; zero for never.
-func unbelievable(f believeFacts) (standing []*corev1.Node, again time.Duration) {
-	if len(f.IDs) == 0 && f.Wanted == contract.Some(int32(0)) {
+// Nodes that have not been Ready for silentFor. leaves reports whether something requests now that a Node leaves; that it was drained is no
+// such request: its mark may be gone. again is when the first Node will have been silent for that long; zero for never.
+func unbelievable(
+	pool *contract.MachinePoolState, m *matching, leaves func(*corev1.Node) bool, now time.Time,
+) (standing []*corev1.Node, again time.Duration) {
+	if len(pool.ProviderIDs) == 0 && pool.Replicas == contract.Some(int32(0)) {
 		return nil, 0
 	}
-	if slices.ContainsFunc(f.Matched, func(node *corev1.Node) bool { return slices.Contains(f.Recorded, refOf(node)) }) {
+	if slices.ContainsFunc(m.Nodes, func(node *corev1.Node) bool { return slices.Contains(pool.Nodes, refOf(node)) }) {
 		return nil, 0
 	}
-	for _, node := range f.Retired {
-		left := silentIn(node, f.Now)
-		if left <= 0 || node.DeletionTimestamp != nil || f.Leaves(node) {
+	for _, node := range m.free(m.Retired) {
+		left := silentIn(node, now)
+		if left <= 0 || node.DeletionTimestamp != nil || leaves(node) {
 			continue
 		}
 		standing, again = append(standing, node), engine.Soonest(again, left)
@@ -70,10 +59,7 @@ func (p *Scope) holdsList() {
 	if !p.infrastructure.Usable() || p.Deleting() {
 		return
 	}
-	held, again := unbelievable(believeFacts{
-		IDs: p.State.ProviderIDs, Matched: p.match.Nodes, Retired: p.match.free(p.match.Retired), Recorded: p.State.Nodes,
-		Wanted: p.State.Replicas, Now: p.Now, Leaves: p.env.options.Policy.Leaving,
-	})
+	held, again := unbelievable(&p.State, &p.match, p.env.options.Policy.Leaving, p.Now)
 	if len(held) == 0 {
 		return
 	}
@@ -83,7 +69,8 @@ func (p *Scope) holdsList() {
 			"No Node is drained or deleted for it. "+
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate those Nodes with %s, or delete them", p.infrastructure.Ref.Kind,
-		p.infrastructure.Ref.Name, len(p.State.ProviderIDs), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)), DeleteMachineAnnotation)))
+		p.infrastructure.Ref.Name, len(p.State.ProviderIDs), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)),
+		DeleteMachineAnnotation)))
 	p.State.ProviderIDs, p.complete = mapped(held, func(node *corev1.Node) string { return node.Spec.ProviderID }), false
 	p.Update.ProviderIDs = contract.Change[[]string]{}
 }

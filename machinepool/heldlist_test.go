@@ -12,52 +12,57 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
+// listed is what unbelievable depends on.
+type listed struct {
+	pool   contract.MachinePoolState
+	m      matching
+	leaves func(*corev1.Node) bool
+}
+
 func TestWhichListsAreNotBelieved(t *testing.T) {
 	ready := readyAt(time.Unix(1000, 0))
 	a, b := testNode("a", "p://1", ready), testNode("b", "p://2", ready)
 	for name, tc := range map[string]struct {
-		change func(*believeFacts)
+		change func(*listed)
 		want   []string
 	}{
-		"it names none of the recorded Nodes": {func(*believeFacts) {}, []string{"a", "b"}},
-		"it names a Node that was not recorded": {func(f *believeFacts) {
-			f.Matched = []*corev1.Node{testNode("new", "q://1", ready)}
+		"it names none of the recorded Nodes": {func(*listed) {}, []string{"a", "b"}},
+		"it names a Node that was not recorded": {func(f *listed) {
+			f.m.Nodes = []*corev1.Node{testNode("new", "q://1", ready)}
 		}, []string{"a", "b"}},
-		"it names a recorded one": {func(f *believeFacts) {
-			f.Matched, f.Retired = []*corev1.Node{b}, []*corev1.Node{a}
+		"it names a recorded one": {func(f *listed) {
+			f.m.Nodes, f.m.Retired = []*corev1.Node{b}, []*corev1.Node{a}
 		}, nil},
-		"it names one that has the name of a recorded one": {func(f *believeFacts) {
-			f.Matched = []*corev1.Node{testNode("a", "q://1", func(n *corev1.Node) { n.UID = "another" })}
+		"it names one that has the name of a recorded one": {func(f *listed) {
+			f.m.Nodes = []*corev1.Node{testNode("a", "q://1", func(n *corev1.Node) { n.UID = "another" })}
 		}, []string{"a", "b"}},
-		"their kubelets are silent": {func(f *believeFacts) {
-			f.Retired = []*corev1.Node{testNode("a", "p://1"), testNode("b", "p://2")}
+		"their kubelets are silent": {func(f *listed) {
+			f.m.Retired = []*corev1.Node{testNode("a", "p://1"), testNode("b", "p://2")}
 		}, nil},
-		"their kubelets are silent for a moment": {func(f *believeFacts) {
-			f.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1000, 0)))}
+		"their kubelets are silent for a moment": {func(f *listed) {
+			f.m.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1000, 0)))}
 		}, []string{"a"}},
-		"their kubelets are silent for long": {func(f *believeFacts) {
-			f.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1060, 0).Add(-silentFor)))}
+		"their kubelets are silent for long": {func(f *listed) {
+			f.m.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1060, 0).Add(-silentFor)))}
 		}, nil},
-		"one of them answers":     {func(f *believeFacts) { f.Retired = []*corev1.Node{testNode("a", "p://1"), b} }, []string{"b"}},
-		"they are asked to leave": {func(f *believeFacts) { f.Leaves = func(*corev1.Node) bool { return true } }, nil},
-		"they are being deleted": {func(f *believeFacts) {
-			f.Retired = []*corev1.Node{testNode("a", "p://1", ready, func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) })}
+		"one of them answers":     {func(f *listed) { f.m.Retired = []*corev1.Node{testNode("a", "p://1"), b} }, []string{"b"}},
+		"they are asked to leave": {func(f *listed) { f.leaves = func(*corev1.Node) bool { return true } }, nil},
+		"they are being deleted": {func(f *listed) {
+			f.m.Retired = []*corev1.Node{testNode("a", "p://1", ready, func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) })}
 		}, nil},
-		"nothing is listed, and nothing wanted": {func(f *believeFacts) { f.IDs, f.Wanted = nil, contract.Some(int32(0)) }, nil},
-		"nothing is listed, and two are wanted": {func(f *believeFacts) { f.IDs = nil }, []string{"a", "b"}},
-		"nothing is listed, and what is wanted is unknown": {func(f *believeFacts) {
-			f.IDs, f.Wanted = nil, contract.Opt[int32]{}
+		"nothing is listed, and nothing wanted": {func(f *listed) { f.pool.ProviderIDs, f.pool.Replicas = nil, contract.Some(int32(0)) }, nil},
+		"nothing is listed, and two are wanted": {func(f *listed) { f.pool.ProviderIDs = nil }, []string{"a", "b"}},
+		"nothing is listed, and what is wanted is unknown": {func(f *listed) {
+			f.pool.ProviderIDs, f.pool.Replicas = nil, contract.Opt[int32]{}
 		}, []string{"a", "b"}},
-		"something is listed, and nothing wanted": {func(f *believeFacts) { f.Wanted = contract.Some(int32(0)) }, []string{"a", "b"}},
+		"something is listed, and nothing wanted": {func(f *listed) { f.pool.Replicas = contract.Some(int32(0)) }, []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := believeFacts{
-				IDs: []string{"q://1", "q://2"}, Retired: []*corev1.Node{a, b}, Wanted: contract.Some(int32(2)),
-				Now:      time.Unix(1060, 0),
-				Recorded: []contract.NodeRef{{Name: "a", UID: "a-uid"}, {Name: "b", UID: "b-uid"}}, Leaves: func(*corev1.Node) bool { return false },
-			}
+			f := listed{m: matching{Retired: []*corev1.Node{a, b}}, leaves: func(*corev1.Node) bool { return false }}
+			f.pool.ProviderIDs, f.pool.Replicas = []string{"q://1", "q://2"}, contract.Some(int32(2))
+			f.pool.Nodes = []contract.NodeRef{{Name: "a", UID: "a-uid"}, {Name: "b", UID: "b-uid"}}
 			tc.change(&f)
-			held, again := unbelievable(f)
+			held, again := unbelievable(&f.pool, &f.m, f.leaves, time.Unix(1060, 0))
 			if diff := cmp.Diff(tc.want, names(held)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
