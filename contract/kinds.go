@@ -27,7 +27,7 @@ func ClusterAPI(v Version) (Kinds, error) {
 	case V1Beta1:
 		return kindsOf("cluster.x-k8s.io", string(v), MachineDeploymentV1Beta1(), MachineSetV1Beta1(), MachineV1Beta1()), nil
 	default:
-		return Kinds{}, fmt.Errorf("%w: MachineSets and MachineDeployments have %s and %s, not %q", ErrUnknownVersion, V1Beta1, V1Beta2, v)
+		return Kinds{}, fmt.Errorf("%w: the kinds of cluster.x-k8s.io have %s and %s, not %q", ErrUnknownVersion, V1Beta1, V1Beta2, v)
 	}
 }
 

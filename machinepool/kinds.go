@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,20 +66,18 @@ type Seed struct {
 // ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error matches
 // contract.ErrUnknownVersion.
 func ClusterAPI(v contract.Version) (Kinds, error) {
-	pool, machine := contract.MachinePoolV1Beta2(), contract.MachineV1Beta2()
-	switch v {
-	case contract.V1Beta2:
-	case contract.V1Beta1:
-		pool, machine = contract.MachinePoolV1Beta1(), contract.MachineV1Beta1()
-	default:
-		return Kinds{}, fmt.Errorf("%w: MachinePools have %s and %s, not %q", contract.ErrUnknownVersion, contract.V1Beta1, contract.V1Beta2, v)
+	kinds, err := contract.ClusterAPI(v)
+	if err != nil {
+		return Kinds{}, err
 	}
-	gvk := func(kind string) schema.GroupVersionKind {
-		return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(v), Kind: kind}
+	pool := contract.MachinePoolV1Beta2()
+	if v == contract.V1Beta1 {
+		pool = contract.MachinePoolV1Beta1()
 	}
+	gvk := kinds.Machine.GVK
 	return Kinds{
-		Pool: contract.Unstructured(gvk("MachinePool"), pool), Machine: contract.Unstructured(gvk("Machine"), machine),
-		NewMachine: func(s Seed) (contract.Object, error) { return newMachine(gvk("Machine"), v, s), nil },
+		Pool: contract.Unstructured(gvk.GroupVersion().WithKind("MachinePool"), pool), Machine: kinds.Machine,
+		NewMachine: func(s Seed) (contract.Object, error) { return newMachine(gvk, v, s), nil },
 	}, nil
 }
 
