@@ -2,12 +2,9 @@ package machinepool
 
 import (
 	"errors"
-	"maps"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -49,16 +46,12 @@ func (k Kinds) validate() error {
 	return errors.Join(errs...)
 }
 
-// Seed is what a pool decides about the Machine that represents one of its instances.
+// Seed is what a pool decides about the Machine that represents one of its instances: its owner is the pool, its infrastructure the
+// InfraMachine of the instance, and it has no bootstrap configuration of its own.
 type Seed struct {
-	Key                 types.NamespacedName
-	Labels, Annotations map[string]string
-	// Owner is the reference by which the pool controls the Machine.
-	Owner       metav1.OwnerReference
+	contract.MachineSeed
+
 	ClusterName string
-	// Infrastructure is the InfraMachine of the instance, and InfrastructureVersion its API version, for shapes that name it.
-	Infrastructure        contract.Ref
-	InfrastructureVersion string
 	// Version is the Kubernetes version of the template.
 	Version string
 }
@@ -100,10 +93,6 @@ func newMachine(gvk schema.GroupVersionKind, v contract.Version, s Seed) *unstru
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetGroupVersionKind(gvk)
-	u.SetNamespace(s.Key.Namespace)
-	u.SetName(s.Key.Name)
-	u.SetLabels(maps.Clone(s.Labels))
-	u.SetAnnotations(maps.Clone(s.Annotations))
-	u.SetOwnerReferences([]metav1.OwnerReference{s.Owner})
+	s.ApplyTo(u)
 	return u
 }

@@ -38,12 +38,13 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 // createMachine creates the Machine of an InfraMachine.
 func (p *Scope) createMachine(ctx context.Context, name string) error {
 	labels, annotations := p.machineMetadata()
-	machine, err := p.env.kinds.NewMachine(Seed{
+	seed := contract.MachineSeed{
 		Key: types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, Labels: labels, Annotations: annotations,
-		Owner: p.OwnerReference(), ClusterName: p.State.ClusterName, Version: p.State.Template.Version,
+		Owners:                []metav1.OwnerReference{p.OwnerReference()},
 		Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: name},
 		InfrastructureVersion: p.machines.gvk.Version,
-	})
+	}
+	machine, err := p.env.kinds.NewMachine(Seed{seed, p.State.ClusterName, p.State.Template.Version})
 	obj, ok := machine.(client.Object)
 	if err != nil || !ok {
 		return errors.Join(err, fmt.Errorf("make %s %s: got %T", p.env.kinds.Machine.GVK.Kind, name, machine))

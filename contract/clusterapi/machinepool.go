@@ -4,7 +4,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machinepool"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -78,8 +77,6 @@ func newPoolMachine(s machinepool.Seed) (contract.Object, error) {
 		ClusterName: s.ClusterName, InfrastructureRef: refTo(s.Infrastructure), Version: s.Version,
 		Bootstrap: clusterv1.Bootstrap{DataSecretName: new("")},
 	}}
-	contract.MachineSeed{
-		Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Owners: []metav1.OwnerReference{s.Owner},
-	}.ApplyTo(made)
+	s.ApplyTo(made)
 	return made, nil
 }

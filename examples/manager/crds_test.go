@@ -97,7 +97,7 @@ func TestPoolsOfOurGroupMakeMachinesOfIt(t *testing.T) {
 	t.Parallel()
 	own := settings{options.Options{Kinds: options.Kinds{Group: api.Machinist}}}
 	made, err := poolKinds(own).NewMachine(machinepool.Seed{
-		ClusterName: "c", Infrastructure: contract.Ref{Group: "g.dev", Kind: "K", Name: "n"},
+		ClusterName: "c", MachineSeed: contract.MachineSeed{Infrastructure: contract.Ref{Group: "g.dev", Kind: "K", Name: "n"}},
 	})
 	require.NoError(t, err)
 	require.Equal(t, "machinist.dev/v1beta2, Kind=Machine", made.GetObjectKind().GroupVersionKind().String())
