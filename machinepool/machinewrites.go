@@ -178,26 +178,22 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 // deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
 // which a pool lists it is not gone.
 func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
-	var gone []machine
-	var failed error
-	for _, m := range orphaned {
-		key := types.NamespacedName{Namespace: m.Key.Namespace, Name: m.State.Infrastructure.Name}
+	infra := func(m machine) types.NamespacedName {
+		return types.NamespacedName{Namespace: m.Key.Namespace, Name: m.State.Infrastructure.Name}
+	}
+	absent := slices.DeleteFunc(orphaned, func(m machine) bool {
 		unlabelled := &unstructured.Unstructured{}
 		unlabelled.SetGroupVersionKind(p.machines.gvk)
-		if err := p.env.frame.Ports.Cache.Get(ctx, key, unlabelled, client.UnsafeDisableDeepCopy); err == nil {
-			continue
+		return p.env.frame.Ports.Cache.Get(ctx, infra(m), unlabelled, client.UnsafeDisableDeepCopy) == nil
+	})
+	gone, err := each(p, absent, func(m machine) error {
+		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, infra(m))
+		if err == nil && !confirmed {
+			err = errAgain
 		}
-		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, key)
-		switch {
-		case err != nil:
-			failed = errors.Join(failed, err)
-		case confirmed:
-			gone = append(gone, m)
-		default:
-			p.Requeue(external.AbsenceRetry)
-		}
-	}
-	return errors.Join(failed, p.deleteMachines(ctx, gone, false))
+		return err
+	})
+	return errors.Join(err, p.deleteMachines(ctx, gone, false))
 }
 
 // deleteMachines requests the deletion of Machines, by UID. The Machine controller drains their Nodes and waits for their hooks. asRead:

@@ -26,15 +26,6 @@ func instanceIDs(list []string, rules noderef.Rules) []string {
 	})
 }
 
-// keysOf returns the keys of the provider IDs of a list.
-func keysOf(list []string, rules noderef.Rules) sets.Set[string] {
-	keys := make(sets.Set[string], len(list))
-	for _, id := range list {
-		keys.Insert(rules.Key(id))
-	}
-	return keys
-}
-
 // sameInstances says whether two lists name the same instances.
 func sameInstances(a, b []string, rules noderef.Rules) bool {
 	return slices.Equal(instanceIDs(a, rules), instanceIDs(b, rules))
@@ -101,7 +92,7 @@ func matchNodes(f matchFacts) matching {
 		recorded[ref.Name] = ref
 	}
 	var m matching
-	listed := keysOf(f.IDs, f.Rules)
+	listed := sets.New(mapped(f.IDs, f.Rules.Key)...)
 	for _, id := range instanceIDs(f.IDs, f.Rules) {
 		switch found := f.resolve(id, recorded); {
 		case found.Node != nil:
