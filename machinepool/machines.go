@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -122,7 +121,7 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 	if !p.env.kinds.makesMachines() {
 		return nil
 	}
-	m := &machines{infra: map[string]*unstructured.Unstructured{}}
+	m := &machines{}
 	if err := p.observeInfraMachines(ctx, m); err != nil {
 		return err
 	}
@@ -155,9 +154,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 		return nil
 	}
 	m.gvk = p.infrastructure.GVK.GroupVersion().WithKind(p.machineKind)
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(m.gvk)
-	synced, err := p.env.frame.Tracker.Ensure(ctx, kind)
+	infra, synced, err := p.env.frame.Tracker.List(ctx, m.gvk, p.State.Key.Namespace, instanceLabels(&p.State))
 	if meta.IsNoMatchError(err) { // a problem that a person has to fix must not delay the rest, least of all a deletion
 		p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
 			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
@@ -169,16 +166,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 		p.Requeue(external.UnsyncedRetry)
 		return err
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(m.gvk.GroupVersion().WithKind(p.machineKind + "List"))
-	if err := p.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(p.State.Key.Namespace),
-		client.MatchingLabels(instanceLabels(&p.State)), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list %s objects of %s: %w", p.machineKind, p.State.Key, err)
-	}
-	for i := range list.Items {
-		m.infra[list.Items[i].GetName()] = &list.Items[i]
-	}
-	m.known = true
+	m.infra, m.known = infra, true
 	return nil
 }
 

@@ -2,7 +2,6 @@ package remediation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,9 +18,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 )
-
-// errRequestsUnread matches the error of a pass in which the requests for remediation could not be read yet.
-var errRequestsUnread = errors.New("requests for remediation could not be read yet")
 
 // requests are the requests for external remediation, and the template that they are made from.
 type requests struct {
@@ -88,7 +84,7 @@ func (s *scope) recordRequests() {
 func (s *scope) readRequests(ctx context.Context) (err error) {
 	kind := requestOf(&s.State)
 	if former := recordedRequest(&s.State); !former.Empty() && former.GroupKind() != kind.GroupKind() {
-		if s.requests.former, err = s.listRequests(ctx, former); err != nil {
+		if s.requests.former, err = s.list(ctx, former); err != nil {
 			return err
 		}
 	}
@@ -99,58 +95,30 @@ func (s *scope) readRequests(ctx context.Context) (err error) {
 		s.requests.problem = "the reference needs apiVersion, name, and a kind that ends with " + contract.TemplateSuffix
 		return nil
 	}
-	template := &unstructured.Unstructured{}
-	template.SetGroupVersionKind(kind.GroupVersion().WithKind(s.State.Template.Kind))
-	if served, err := s.watched(ctx, template); err != nil || !served {
+	templates, err := s.list(ctx, kind.GroupVersion().WithKind(s.State.Template.Kind))
+	if err != nil || templates == nil {
 		return err
 	}
-	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.Template.Name}
-	switch err := s.env.frame.Ports.Cache.Get(ctx, key, template, client.UnsafeDisableDeepCopy); {
-	case apierrors.IsNotFound(err):
+	if s.requests.template = templates[s.State.Template.Name]; s.requests.template == nil {
 		s.requests.problem = "it does not exist"
-	case err != nil:
-		return fmt.Errorf("read %s %s: %w", s.State.Template.Kind, key, err)
-	default:
-		s.requests.template = template
 	}
-	s.requests.byName, err = s.listRequests(ctx, kind)
+	s.requests.byName, err = s.list(ctx, kind)
 	return err
 }
 
-// listRequests returns the requests of a kind, nil when it is not served.
-func (s *scope) listRequests(ctx context.Context, kind schema.GroupVersionKind) (map[string]*unstructured.Unstructured, error) {
-	probe := &unstructured.Unstructured{}
-	probe.SetGroupVersionKind(kind)
-	if served, err := s.watched(ctx, probe); err != nil || !served {
-		return nil, err
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list %s objects: %w", kind.Kind, err)
-	}
-	byName := make(map[string]*unstructured.Unstructured, len(list.Items))
-	for i := range list.Items {
-		byName[list.Items[i].GetName()] = &list.Items[i]
-	}
-	return byName, nil
-}
-
-// watched has the objects of a kind watched. A kind that is not served has no objects.
-func (s *scope) watched(ctx context.Context, probe *unstructured.Unstructured) (served bool, err error) {
-	synced, err := s.env.frame.Tracker.Ensure(ctx, probe)
+// list returns the objects of a kind by name, nil when it is not served.
+func (s *scope) list(ctx context.Context, kind schema.GroupVersionKind) (map[string]*unstructured.Unstructured, error) {
+	byName, synced, err := s.env.frame.Tracker.List(ctx, kind, s.State.Key.Namespace, nil)
 	switch {
 	case meta.IsNoMatchError(err):
-		s.requests.template, s.requests.problem = nil, probe.GroupVersionKind().String()+" is not served"
+		s.requests.template, s.requests.problem = nil, kind.String()+" is not served"
 		s.Requeue(external.NotServedRetry)
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("watch %s objects: %w", probe.GetKind(), err)
-	case !synced:
+		return nil, nil
+	case err == nil && !synced:
 		s.Requeue(external.UnsyncedRetry)
-		return false, fmt.Errorf("%w: %w: %s", engine.ErrStale, errRequestsUnread, probe.GetKind())
+		return nil, fmt.Errorf("%w: the first list of %s objects has not come back", engine.ErrStale, kind.Kind)
 	}
-	return true, nil
+	return byName, err
 }
 
 // request creates the request for a Machine, and returns its condition.
