@@ -93,15 +93,12 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 			return err
 		}
 	}
-	marked, err := s.writeOutcome(ctx, m, o)
-	if marked {
-		s.tell(m)
-	}
-	return err
+	return s.writeOutcome(ctx, m, o)
 }
 
-// writeOutcome is carryOut once it is known that a Machine to mark is still unhealthy. It reports whether the Machine was marked now.
-func (s *scope) writeOutcome(ctx context.Context, m *member, o healthcheck.Outcome) (marked bool, err error) {
+// writeOutcome is carryOut once it is known that a Machine to mark is still unhealthy. The conditions are written on the version that was
+// judged.
+func (s *scope) writeOutcome(ctx context.Context, m *member, o healthcheck.Outcome) error {
 	var u contract.MachineUpdate
 	var failed error
 	want := s.verdictOf(m, o)
@@ -125,8 +122,14 @@ func (s *scope) writeOutcome(ctx context.Context, m *member, o healthcheck.Outco
 		generation = m.state.Generation
 	}
 	u.Conditions = contract.ChangedConditions(m.state.Conditions, want, generation, s.Now)
-	wrote, err := s.write(ctx, m, u)
-	return wrote && o.Action == healthcheck.ActionMark && failed == nil, errors.Join(failed, err)
+	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.object, u)
+	switch {
+	case external.SaysGone(err):
+		return failed
+	case err == nil && failed == nil && o.Action == healthcheck.ActionMark && client.Object(written) != m.object:
+		s.tell(m)
+	}
+	return errors.Join(failed, err)
 }
 
 // verdictOf is the condition HealthCheckSucceeded of a Machine; none while it is not judged.
@@ -182,15 +185,6 @@ func (s *scope) explained(v *healthcheck.Verdict, o healthcheck.Outcome) string 
 		return v.Message + "\n  * Not remediated: " + o.Message
 	}
 	return fmt.Sprintf("%s\n  * Not remediated: %s, see %s %s", v.Message, o.Reason, s.env.kinds.Check.GVK.Kind, s.State.Key.Name)
-}
-
-// write writes conditions of a Machine on the version that was judged, and reports whether there was anything to write.
-func (s *scope) write(ctx context.Context, m *member, u contract.MachineUpdate) (bool, error) {
-	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.object, u)
-	if external.SaysGone(err) {
-		return false, nil
-	}
-	return err == nil && client.Object(written) != m.object, err
 }
 
 // tell records that a Machine was marked, on the Machine.
