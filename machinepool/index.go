@@ -15,7 +15,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -63,9 +62,6 @@ func (r *Reconciler) indexPools(ctx context.Context) error {
 // to pools.
 func (r *Reconciler) poolsOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	requests := r.frame.Referring(ctx, kind, obj)
-	if kind.GetObjectKind().GroupVersionKind() == external.CRDGVK() {
-		return requests
-	}
 	if name, labelled := obj.GetLabels()[contract.PoolNameLabel]; labelled {
 		requests = append(requests, r.frame.ByKey(ctx, obj.GetNamespace(), labelKey(name))...)
 	}

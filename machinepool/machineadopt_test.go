@@ -106,7 +106,9 @@ func TestADeletionWaitsForMachinesThatMayBeThePools(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		p, _ := acting(t, &api{listing: []metav1.PartialObjectMetadata{labelled}})
 		p.State.ClusterName, p.infrastructure, p.machineKind = "c", refTo(external.Present), "FakeMachine"
-		p.machines.known = known
+		if known {
+			p.machines.infra = map[string]*unstructured.Unstructured{}
+		}
 		done, err := p.deleteAllMachines(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, known, done)

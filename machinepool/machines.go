@@ -28,12 +28,11 @@ type machine = children.Child[contract.MachineState]
 // machines are those of a pool.
 type machines struct {
 	own []machine // sorted by name
-	// infra are the InfraMachines by name; known says that they were read.
+	// infra are the InfraMachines by name, nil while they are not known.
 	infra map[string]*unstructured.Unstructured
 	// foreign are the InfraMachines whose name a Machine of another owner has, sorted.
 	foreign []string
 	gvk     schema.GroupVersionKind
-	known   bool
 }
 
 // unhealthy returns the names of the Machines that a health check has marked for replacement.
@@ -166,14 +165,14 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 		p.Requeue(external.UnsyncedRetry)
 		return err
 	}
-	m.infra, m.known = infra, true
+	m.infra = infra
 	return nil
 }
 
 // syncMachines creates missing Machines, labels and annotates the existing ones, and deletes those without an instance.
 func (p *Scope) syncMachines(ctx context.Context) error {
 	m := p.machines
-	if m == nil || !m.known {
+	if m == nil || m.infra == nil {
 		return nil
 	}
 	plan := m.plan(p.mem().requested)

@@ -167,7 +167,7 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 		unknown = cmp.Or(unknown, err)
 		state := &contract.MachineState{}
 		state.From(m)
-		unsure = unsure || (!p.machines.known && p.isFree(&state.Metadata))
+		unsure = unsure || (p.machines.infra == nil && p.isFree(&state.Metadata))
 		if owned {
 			left = append(left, machine{State: state, Metadata: &state.Metadata})
 		}
