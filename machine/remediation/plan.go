@@ -17,9 +17,6 @@ const ReasonSelectorUnreadable = "SelectorUnreadable"
 
 // planStep decides what happens to the Machines, and stores the ledger before anything does. Nothing does while a webhook takes it away.
 func planStep(ctx context.Context, s *scope) (result, error) {
-	if !s.read {
-		return result{Stop: true}, nil
-	}
 	stored := s.State.Annotations[healthcheck.LedgerAnnotation]
 	ledger, known := healthcheck.ParseLedger(stored, s.State.UID)
 	known = known || stored == "" && !s.State.ExpectedMachines.Found() // a check without a status has lost no ledger

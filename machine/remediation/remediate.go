@@ -32,9 +32,6 @@ const (
 
 // remediateStep carries the plan out for each Machine. One that fails does not keep the others from it.
 func remediateStep(ctx context.Context, s *scope) (result, error) {
-	if !s.decided {
-		return result{Stop: true}, nil
-	}
 	outcomes := map[string]healthcheck.Outcome{}
 	for _, o := range s.decision.Outcomes {
 		outcomes[o.Name] = o

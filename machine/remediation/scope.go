@@ -38,8 +38,8 @@ type scope struct {
 	requests requests
 	rivals   []rival
 	decision healthcheck.Decision
-	// read: the Machines were judged. decided: the plan was made, and its ledger is stored.
-	read, decided bool
+	// decided: the plan was made, and its ledger is stored.
+	decided bool
 	// selectorErr says why the selector cannot be read; then no Machine is selected.
 	selectorErr error
 	// told are the events about the status of this pass, which are recorded when it is written.
@@ -99,10 +99,11 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 		s.members = append(s.members, m)
 	})
 	slices.SortFunc(s.members, func(a, b *member) int { return cmp.Compare(a.plan.Name, b.plan.Name) })
-	if s.read = err == nil; s.nodesErr != nil && !cluster.IsUnread(s.nodesErr) {
+	stops := err != nil
+	if s.nodesErr != nil && !cluster.IsUnread(s.nodesErr) {
 		err = errors.Join(err, s.nodesErr)
 	}
-	return result{Stop: !s.read}, err
+	return result{Stop: stops}, err
 }
 
 // judge fills what the plan sees of a Machine.

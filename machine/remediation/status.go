@@ -15,7 +15,7 @@ const maxTargets = 10_000
 
 // statusStep sets the status. It leaves alone what this pass has not decided.
 func statusStep(_ context.Context, s *scope) (result, error) {
-	if s.Paused() || !s.decided {
+	if !s.decided {
 		return result{}, nil
 	}
 	d, u := s.decision, &s.Update
