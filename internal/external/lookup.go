@@ -159,13 +159,19 @@ func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref c
 	if err != nil || !resolved {
 		return found, err
 	}
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(found.GVK)
+	obj := ofKind(found.GVK)
 	err = t.read(ctx, types.NamespacedName{Namespace: requester.Namespace, Name: ref.Name}, obj, &found)
 	if found.Presence == Present {
 		found.Object = obj
 	}
 	return found, err
+}
+
+// ofKind is an empty object of a kind.
+func ofKind(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	return obj
 }
 
 // read reads an object of the kind in found, which it has watched, from the cache. While that is impossible, the Presence in found stays as
