@@ -120,8 +120,8 @@ func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
 	return s.DeferError(errors.Join(errs...))
 }
 
-// sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and returns the version of the Machine that says so.
-func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) (string, error) {
+// sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and reports whether the Machine is there.
+func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) (bool, error) {
 	m := s.ownBy(uid)
 	say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, engine.Bounded(message, engine.MaxMessageLength))
 	return s.writeRemediated(ctx, uid, contract.MachineUpdate{
@@ -129,15 +129,17 @@ func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, messag
 	})
 }
 
-func (s *Scope) writeRemediated(ctx context.Context, uid types.UID, u contract.MachineUpdate) (string, error) {
-	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, s.ownBy(uid).Object, u)
-	if err != nil {
-		if external.SaysGone(err) {
-			return "", nil
-		}
-		return "", err
+// writeRemediated writes to a Machine, which is deleted only as it is then, and reports whether it is there.
+func (s *Scope) writeRemediated(ctx context.Context, uid types.UID, u contract.MachineUpdate) (bool, error) {
+	m := s.ownBy(uid)
+	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, u)
+	if external.SaysGone(err) {
+		return false, nil
 	}
-	return written.GetResourceVersion(), nil
+	if err == nil {
+		m.ResourceVersion = written.GetResourceVersion()
+	}
+	return err == nil, err
 }
 
 // ownBy returns a Machine of the set. Every UID of a decision is that of one of them.
@@ -147,18 +149,19 @@ func (s *Scope) ownBy(uid types.UID) member {
 
 // remediate says in the conditions of Machines that they are replaced, and deletes those that have not changed since.
 func (s *Scope) remediate(ctx context.Context, victims []scale.Victim) error {
-	versions := map[types.UID]string{}
 	var going []scale.Victim
 	var errs []error
 	for _, v := range victims {
-		version, err := s.sayRemediated(ctx, v.UID, contract.ReasonMachineDeleting, "Machine is being deleted to be replaced")
-		if errs = append(errs, err); version != "" {
-			versions[v.UID], going = version, append(going, v)
+		there, err := s.sayRemediated(ctx, v.UID, contract.ReasonMachineDeleting, "Machine is being deleted to be replaced")
+		if errs = append(errs, err); there {
+			going = append(going, v)
 		}
 	}
-	if len(going) == 0 {
-		return errors.Join(errs...)
+	keep := -len(going)
+	for _, m := range s.machines.Own {
+		if m.Deleting.IsZero() {
+			keep++
+		}
 	}
-	alive := slices.DeleteFunc(s.plannable(), func(m scale.Machine) bool { return m.Deleting })
-	return errors.Join(append(errs, s.machines.DeleteAsRead(ctx, going, len(alive)-len(going), versions))...)
+	return errors.Join(append(errs, s.machines.Delete(ctx, going, keep))...)
 }

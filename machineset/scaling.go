@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -113,19 +112,7 @@ func (s *Scope) remove(ctx context.Context, victims []scale.Victim) error {
 	if !s.Deleting() {
 		keep = int(s.State.Replicas.Or(0)) + len(all) - len(scale.ReceivedBy(&s.State.Metadata).Counted(all))
 	}
-	return s.machines.DeleteAsRead(ctx, victims, keep, s.unwell(all))
-}
-
-// unwell returns the versions in which Machines were read to be unhealthy, not ready or not available. Where some stay, such a Machine may
-// go before others for that reason, so it is deleted only while it is as it was read: meanwhile it may have become available.
-func (s *Scope) unwell(all []scale.Machine) map[types.UID]string {
-	versions := map[types.UID]string{}
-	for i, m := range all {
-		if m.Unhealthy || !m.Ready || !m.Available {
-			versions[m.UID] = s.machines.Own[i].ResourceVersion
-		}
-	}
-	return versions
+	return s.machines.Delete(ctx, victims, keep)
 }
 
 // removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server confirms, or whose

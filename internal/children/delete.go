@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,29 +33,23 @@ func failedLast[T any](all []T, failed func(T) bool) []T {
 
 func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 
-// Delete requests the deletion of children, in order. A rejected one does not delay the others, and no other one is deleted in its place.
-// Caches may be stale, so the API server is asked once whether the owner is as it was read, how many children exist, and whether the same
-// ones are marked: at least keep children that are not being deleted remain. With keep 0 there is nothing to count: each child is deleted
-// only as it was read, and so only while the owner controls it.
+// Delete requests the deletion of children, in order, each only as it was read, and so only while the owner controls it: one that was chosen
+// because it was not available may be available by now. A rejected one does not delay the others, and no other one is deleted in its place.
+// Caches may be stale, so the API server is asked once whether the owner is as it was read, and, unless keep is 0, how many children exist,
+// and whether the same ones are marked: at least keep children that are not being deleted remain. The pass comes again for one that has
+// changed before; the error for one that changes at the same time matches patch.Retryable.
 func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
-	return s.DeleteAsRead(ctx, victims, keep, nil)
-}
-
-// DeleteAsRead is Delete of children that were chosen by what they say themselves: one that is in versions, by its UID, is deleted only
-// while it has that resource version. The pass comes again for one that has changed before; the error for one that changes at the same
-// time matches patch.Retryable. With keep 0, the others are deleted as they were read.
-func (s *Scope[CS, CU]) DeleteAsRead(ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string) error {
+	if len(victims) == 0 {
+		return nil
+	}
 	if err := s.sameOwner(ctx); err != nil {
 		return err
 	}
-	if keep == 0 {
-		read := map[types.UID]string{}
-		for _, m := range s.Own {
-			read[m.UID] = m.ResourceVersion
-		}
-		maps.Copy(read, versions)
-		versions = read
-	} else {
+	versions := map[types.UID]string{}
+	for _, m := range s.Own {
+		versions[m.UID] = m.ResourceVersion
+	}
+	if keep > 0 {
 		var err error
 		if victims, err = s.confirm(ctx, victims, keep, versions); err != nil {
 			return err
@@ -118,8 +111,7 @@ func (s *Scope[CS, CU]) confirm(
 	}
 	var confirmed []scale.Victim
 	for _, v := range victims {
-		m, found := live[v.Name]
-		if found && isSame(&m, v, versions[v.UID]) && len(confirmed) < spare {
+		if live[v.Name].ResourceVersion == versions[v.UID] && len(confirmed) < spare {
 			confirmed = append(confirmed, v)
 		}
 	}
@@ -127,11 +119,6 @@ func (s *Scope[CS, CU]) confirm(
 		s.owner.Requeue(engine.ConflictRetry)
 	}
 	return confirmed, nil
-}
-
-// isSame reports whether a child exists as the one to delete: it is not being deleted, and has the version, if there is one.
-func isSame(m *metav1.PartialObjectMetadata, v scale.Victim, version string) bool {
-	return m.UID == v.UID && m.DeletionTimestamp == nil && (version == "" || version == m.ResourceVersion)
 }
 
 // seesMarks confirms that the children to delete were chosen by the marks that children have now. A client that marks a child and then
@@ -163,11 +150,7 @@ func (s *Scope[CS, CU]) deleteOne(ctx context.Context, v scale.Victim, version s
 	child := engine.NewObject(s.frame.kind)
 	child.SetNamespace(s.key(v.Name).Namespace)
 	child.SetName(v.Name)
-	only := client.Preconditions{UID: &v.UID}
-	if version != "" {
-		only.ResourceVersion = &version
-	}
-	err := s.frame.ports.Client.Delete(ctx, child, only)
+	err := s.frame.ports.Client.Delete(ctx, child, client.Preconditions{UID: &v.UID, ResourceVersion: &version})
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s: %w", s.frame.says(s.key(v.Name)), err)
 	}

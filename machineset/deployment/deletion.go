@@ -19,16 +19,13 @@ func deleteSetsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 			victims = append(victims, scale.Victim{Name: one.Key.Name, UID: one.UID})
 		}
 	}
-	if len(victims) == 0 {
-		return engine.Result{}, nil
-	}
 	return engine.Result{}, s.children.Delete(ctx, victims, 0)
 }
 
 // historyStep deletes the old sets that the plan names, while nothing holds the deployment: each only as it was read, so that one that was
 // scaled meanwhile stays.
 func historyStep(ctx context.Context, s *Scope) (engine.Result, error) {
-	if len(s.plan.DeleteSets) == 0 || len(s.children.Holds) > 0 || s.behind() {
+	if len(s.children.Holds) > 0 || s.behind() {
 		return engine.Result{}, nil
 	}
 	return engine.Result{}, s.children.Delete(ctx, s.plan.DeleteSets, 0)
