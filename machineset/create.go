@@ -63,16 +63,18 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 }
 
 // createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name,
-// or one that was cloned from another template for no Machine.
+// or one that was made before the template was changed, for no Machine: parts of different templates are never joined.
 func (s *Scope) createPart(ctx context.Context, template external.Object, e scale.Entry, seed contract.MachineSeed,
 ) (ref contract.Ref, version string, own bool, err error) {
 	if template.Presence == external.NotReferenced {
 		return contract.Ref{}, "", true, nil
 	}
+	annotations := maps.Clone(seed.Annotations)
+	annotations[scale.MadeFromAnnotation] = s.fingerprint()
 	owner := s.env.frame.OwnerReference(&s.State.Metadata, false) // the Machine becomes the controller
 	part, err := contract.FromTemplate(template.Object, contract.Clone{
 		Name: e.Name, Namespace: s.State.Key.Namespace, ClusterName: s.State.ClusterName,
-		Labels: seed.Labels, Annotations: seed.Annotations, Owner: &owner,
+		Labels: seed.Labels, Annotations: annotations, Owner: &owner,
 	})
 	if err != nil {
 		return contract.Ref{}, "", true, err
@@ -94,11 +96,11 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if !scale.IsPartOf(have, s.State.UID, e.Slot) {
 		return ref, gvk.Version, false, nil
 	}
-	if from, said := have.GetAnnotations()[contract.ClonedFromNameAnnotation]; !said || from == template.Object.GetName() {
+	if from, said := have.GetAnnotations()[scale.MadeFromAnnotation]; !said || from == annotations[scale.MadeFromAnnotation] {
 		return ref, gvk.Version, true, nil
 	}
-	// It is left of an attempt that the ledger does not know any more, unless the Machine was made and the cache has yet to show it: then its
-	// creation judges it.
+	// It is left of an attempt before the template was changed, and the slot is given up, unless the Machine was made, which is whole then, and
+	// the cache has yet to show it: then its creation judges it.
 	gone, err := external.ConfirmAbsent(ctx, s.env.frame.Ports.APIReader, s.env.kinds.Machine.GVK, s.key(e.Name))
 	return ref, gvk.Version, !gone, err
 }

@@ -23,10 +23,7 @@ func (s *Scope) scale(ctx context.Context) error {
 			return err
 		}
 	}
-	settled, err := s.burnOutdated(ctx, s.machines.Settle())
-	if err != nil {
-		return err
-	}
+	settled := s.machines.Settle()
 	if s.IsOrphaning() {
 		return s.machines.WriteLedger(ctx, settled.Abandon(len(settled.Pending)))
 	}
@@ -50,14 +47,6 @@ func (s *Scope) scale(ctx context.Context) error {
 // resumes reports whether creations whose slots are reserved go on.
 func (s *Scope) resumes() bool {
 	return len(s.machines.Holds) == 0 && (s.State.Replicas.Found() || s.Deleting())
-}
-
-// burnOutdated gives slots up of which part may have been made from another template.
-func (s *Scope) burnOutdated(ctx context.Context, ledger scale.Ledger) (scale.Ledger, error) {
-	if len(ledger.Pending) == 0 || len(s.machines.Holds) > 0 || s.Deleting() {
-		return ledger, nil
-	}
-	return s.machines.BurnOutdated(ctx, ledger, s.fingerprint())
 }
 
 // plan decides. Without an order nothing is deleted until a person has corrected it; a set in deletion wants none, and needs no order.
@@ -100,7 +89,7 @@ func (s *Scope) create(ctx context.Context, ledger scale.Ledger, more int) error
 			return nil
 		}
 	}
-	if err := s.machines.WriteLedger(ctx, ledger.Of(s.fingerprint())); err != nil {
+	if err := s.machines.WriteLedger(ctx, ledger); err != nil {
 		return err
 	}
 	return s.machines.Create(ctx, s.createMachine)

@@ -10,8 +10,7 @@
 //     A child that the API server has stored without what its owner recognizes it by keeps its slot, and holds the owner until
 //     [Scope.Repair] or a person has mended that; a child of another Cluster holds it too;
 //  2. [Scope.Sync] calls a function for children that are not in step with the owner, and [Scope.Write] writes to them;
-//  3. [Scope.AwaitRestored] holds an owner that was restored before its children, and [Scope.Settle] and [Scope.BurnOutdated] return the
-//     ledger to decide on;
+//  3. [Scope.AwaitRestored] holds an owner that was restored before its children, and [Scope.Settle] returns the ledger to decide on;
 //  4. [Scope.MayCreate] asks the API server whether the cache shows all children, before each reservation, and [Scope.Reserve] reserves
 //     slots;
 //  5. [Scope.WriteLedger] writes the ledger on the version of the owner that was read, before anything is created under its names;

@@ -150,25 +150,6 @@ func (s *Scope[CS, CU]) AwaitRestored(ctx context.Context, desired int) error {
 	return nil
 }
 
-// BurnOutdated returns the ledger without the slots of which part may have been made from another template than this one. A slot whose
-// child exists, as the API server itself reports, is whole, and only resumed.
-func (s *Scope[CS, CU]) BurnOutdated(ctx context.Context, ledger scale.Ledger, template string) (scale.Ledger, error) {
-	outdated := ledger.Outdated(template)
-	if len(outdated) == 0 || template == "" {
-		return ledger, nil
-	}
-	live, err := s.Live(ctx)
-	if err != nil {
-		return ledger, err
-	}
-	for _, e := range outdated {
-		if _, exists := live[e.Name]; !exists {
-			ledger = ledger.Burn(e.Slot)
-		}
-	}
-	return ledger, nil
-}
-
 // createPause is how long an owner waits after creations that were refused. Its passes in between see everything, and say so.
 const createPause = 5 * time.Second
 

@@ -10,10 +10,11 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // MadeFromAnnotation of a MachineSet holds a digest of the template that its deployment made it from.
-const MadeFromAnnotation = "machinist.dev/made-from"
+const MadeFromAnnotation = scale.MadeFromAnnotation
 
 // maxChanged is how many sets that were made from one template may have come to have another one, until no more are made: a user may have
 // edited one, but whatever changes two changes all of them.

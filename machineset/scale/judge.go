@@ -11,6 +11,8 @@ import (
 const (
 	SetUIDAnnotation = "machinist.dev/set-uid"
 	SlotAnnotation   = "machinist.dev/slot"
+	// MadeFromAnnotation of what a Machine refers to, and of a set that a deployment has made, is a digest of the template.
+	MadeFromAnnotation = "machinist.dev/made-from"
 )
 
 // Stamp returns the annotations of what is created for a slot.

@@ -1,7 +1,6 @@
 package scale
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +16,6 @@ const LedgerAnnotation = "machinist.dev/creations"
 type Entry struct {
 	Slot int64  `json:"slot"`
 	Name string `json:"name"`
-	// Template says what the Machine is made from: equal texts mean equal Machines. Part of it may have been made already, and must not
-	// be joined with parts of another template. Empty in a ledger of before there were such texts: then the next attempt to create says it
-	// (see Of).
-	Template string `json:"template,omitempty"`
 }
 
 // Ledger is what a set records about its creations. It is written before anything is created under the names that it takes, with the
@@ -107,21 +102,6 @@ func (l Ledger) Reserve(n int, naming Naming, taken func(name string) bool) (Led
 func (l Ledger) Burn(slot int64) Ledger {
 	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return e.Slot == slot })
 	return l
-}
-
-// Of says what the slots are made from of which that is not known, before something is created.
-func (l Ledger) Of(template string) Ledger {
-	l.Pending = slices.Clone(l.Pending)
-	for i := range l.Pending {
-		l.Pending[i].Template = cmp.Or(l.Pending[i].Template, template)
-	}
-	return l
-}
-
-// Outdated returns the slots that are made from another template. They are to be burnt, once it is certain that their Machines do not
-// exist: a Machine that exists is whole.
-func (l Ledger) Outdated(template string) []Entry {
-	return slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return e.Template == "" || e.Template == template })
 }
 
 // Abandon forgets the n slots that were taken last. A Machine that is created under one of them all the same, by a process that has

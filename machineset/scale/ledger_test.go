@@ -183,21 +183,3 @@ func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
 		require.Equal(t, c.part, scale.IsPartOf(object(c.change), "set", 4), name)
 	}
 }
-
-func TestASlotKnowsItsTemplate(t *testing.T) {
-	t.Parallel()
-	naming, err := scale.NewNaming("set", "workers", "", "")
-	require.NoError(t, err)
-	old, _ := scale.NewLedger().Reserve(1, naming, nil)
-	require.Empty(t, old.Outdated("b"), "one of before says nothing, and is resumed")
-	ledger, _ := old.Of("a").Reserve(1, naming, nil)
-	ledger = ledger.Of("b")
-	require.Empty(t, old.Pending[0].Template, "a ledger is a value")
-	require.Equal(t, []scale.Entry{ledger.Pending[0]}, ledger.Outdated("b"))
-	require.Equal(t, []scale.Entry{ledger.Pending[1]}, ledger.Outdated("a"))
-	require.Equal(t, ledger.Pending, ledger.Outdated("c"))
-	read, err := scale.ParseLedger(ledger.String())
-	require.NoError(t, err)
-	require.Equal(t, ledger, read)
-	require.NotContains(t, old.String(), "template")
-}
