@@ -20,7 +20,7 @@ import (
 const (
 	ReasonCreationDisabled = "CreationDisabled"             // an annotation of the set forbids it to create
 	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate" // the selector does not select the labels of the template
-	ReasonNaming           = "MachineNamingInvalid"         // spec.machineNaming makes no valid name, or no free one
+	ReasonNaming           = children.ReasonNaming          // spec.machineNaming makes no valid name, or no free one
 	ReasonPreflightFailed  = "PreflightFailed"              // a check before the creation failed, such as that of the control plane
 	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or released either.
 	ReasonSelectorUnreadable = "SelectorUnreadable"

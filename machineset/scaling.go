@@ -2,7 +2,6 @@ package machineset
 
 import (
 	"context"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,13 +29,7 @@ func (s *Scope) scale(ctx context.Context) error {
 	d := s.plan(settled)
 	next := s.machines.Abandon(settled, d.Abandon)
 	if d.Create > 0 || len(next.Pending) > 0 && s.resumes() {
-		may, err := s.machines.MayCreate(ctx, d.Create > 0)
-		if err != nil || s.machines.Waiting {
-			return err
-		}
-		if may {
-			return s.create(ctx, next, d.Create)
-		}
+		return s.create(ctx, next, d.Create)
 	}
 	if err := s.machines.WriteLedger(ctx, next); err != nil || len(d.Delete) == 0 {
 		return err
@@ -74,25 +67,14 @@ func (s *Scope) naming() (scale.Naming, error) {
 	return scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
 }
 
-// create reserves names for more Machines, writes the ledger, and creates the Machines of all reserved slots.
+// create reserves names for more Machines, and creates the Machines of all reserved slots.
 func (s *Scope) create(ctx context.Context, ledger scale.Ledger, more int) error {
-	if more > 0 {
-		naming, err := s.naming()
-		if err != nil { // StepHolds holds before this, unless it was removed
-			s.Hold(ReasonNaming, err.Error())
-			return nil
-		}
-		var reserved int
-		if ledger, reserved = s.machines.Reserve(ledger, more, naming); reserved == 0 {
-			s.Hold(ReasonNaming, fmt.Sprintf("naming template %q: all names that it makes are taken: give it more random characters",
-				s.State.MachineNaming))
-			return nil
-		}
+	naming, err := s.naming()
+	if err != nil { // StepHolds holds before this, unless it was removed
+		s.Hold(ReasonNaming, err.Error())
+		return nil
 	}
-	if err := s.machines.WriteLedger(ctx, ledger); err != nil {
-		return err
-	}
-	return s.machines.Create(ctx, s.createMachine)
+	return s.machines.Grow(ctx, ledger, more, naming, s.createMachine)
 }
 
 // remove deletes Machines. Those that were moved to the set and are not received yet stay beside those that it wants.

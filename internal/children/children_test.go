@@ -92,7 +92,7 @@ func TestNothingIsResumedFromALedgerThatIsNotStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.refused()
-	w.memory = newMemory() // another process, which does not wait
+	w.memory = newMemory() // another process
 	s, _ := w.pass()
 	w.deployment.SetLabels(map[string]string{"changed": "meanwhile"})
 	require.NoError(t, w.client.Update(t.Context(), w.deployment))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,7 +56,6 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) error {
 			names = append(names, e.Name)
 		}
 	}
-	s.memory.refuse(failed, s.frame.clock.Now())
 	s.reportCreated(names, failed)
 	if len(left) > 0 {
 		s.owner.Requeue(engine.ConflictRetry)
@@ -76,12 +77,18 @@ func (s *Scope[CS, CU]) Refused() string {
 	return s.memory.failure
 }
 
+// reportCreated records events about children that were created, and why the next one was not, which it remembers.
 func (s *Scope[CS, CU]) reportCreated(names []string, failed error) {
 	name := s.frame.kind.GVK.Kind
+	s.memory.failedAt, s.memory.failure = time.Time{}, ""
+	if failed != nil {
+		s.memory.failedAt = s.frame.clock.Now()
+	}
 	if len(names) > 0 {
 		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulCreate", "Create"+name, "Created %s", s.frame.named(names))
 	}
 	if failed != nil && !engine.IsStale(failed) {
+		s.memory.failure = engine.Bounded(strings.ReplaceAll(failed.Error(), "\n", "; "), engine.MaxNoteLength)
 		s.owner.Eventf(corev1.EventTypeWarning, "FailedCreate", "Create"+name, "Failed to create %ss: %v", name, failed)
 	}
 }

@@ -45,16 +45,7 @@ func ExampleScope() {
 		if len(s.Holds) > 0 || (len(s.Own) > 0 && len(next.Pending) == 0) {
 			return s.WriteLedger(ctx, next)
 		}
-		if may, err := s.MayCreate(ctx, len(next.Pending) == 0); err != nil || !may {
-			return err
-		}
-		if len(next.Pending) == 0 {
-			next, _ = s.Reserve(next, 1, naming)
-		}
-		if err := s.WriteLedger(ctx, next); err != nil {
-			return err
-		}
-		return s.Create(ctx, create)
+		return s.Grow(ctx, next, max(0, 1-len(next.Pending)), naming, create)
 	}
 	fmt.Println(one != nil, children.NotRestored("MachineSet"))
 	// Output: true MachineSetsNotRestored

@@ -21,6 +21,8 @@ const (
 	ReasonLedgerUnreadable = "LedgerUnreadable"
 	// ReasonClaimFailed: a child could not be adopted or released.
 	ReasonClaimFailed = "ClaimFailed"
+	// ReasonNaming: the names of children are not valid, or none is free.
+	ReasonNaming = "MachineNamingInvalid"
 )
 
 // NotShown is the reason of the hold on an owner with children that the cache does not show, such as MachinesNotShown.
@@ -153,25 +155,34 @@ func (s *Scope[CS, CU]) AwaitRestored(ctx context.Context, desired int) error {
 // createPause is how long an owner waits after creations that were refused. Its passes in between see everything, and say so.
 const createPause = 5 * time.Second
 
-// MayCreate reports whether the owner may create children in this pass, after everything else has been decided: not shortly after
-// creations have failed, nor more of them while the cache does not show all children. Slots that are only resumed were reserved by a pass
-// that has asked. When Waiting is set, the pass ends.
-func (s *Scope[CS, CU]) MayCreate(ctx context.Context, more bool) (bool, error) {
+// Grow reserves n more slots, and creates the children of all reserved ones, but not shortly after creations have failed. Before it reserves
+// any, it asks the API server whether the cache shows all children, see ShowsAll: where it does not, nothing is created. Where all names are
+// taken, that is a hold. Slots that are only resumed were reserved by a pass that has asked. The ledger is written before anything is created
+// under its names.
+func (s *Scope[CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n int, naming scale.Naming, create Make) error {
 	if wait := s.memory.failedAt.Add(createPause).Sub(s.frame.clock.Now()); wait > 0 && wait <= createPause {
 		s.owner.Requeue(wait)
-		return false, nil
+		return s.WriteLedger(ctx, ledger)
 	}
-	if !more {
-		return true, nil
+	if n > 0 {
+		shows, err := s.ShowsAll(ctx)
+		if err != nil || s.Waiting {
+			return err
+		}
+		if !shows {
+			return s.WriteLedger(ctx, ledger)
+		}
+		ledger.Next = max(ledger.Next, s.highest+1) // also behind what others have taken the owner from
+		var reserved []scale.Entry
+		if ledger, reserved = ledger.Reserve(n, naming, func(name string) bool { return s.names[name] }); len(reserved) == 0 {
+			s.Hold(ReasonNaming, "all names that the naming template makes are taken: give it more random characters")
+			return nil
+		}
 	}
-	return s.ShowsAll(ctx)
-}
-
-// Reserve returns the ledger with new slots, fewer than n where names run out, and how many they are, after MayCreate. It writes nothing.
-func (s *Scope[CS, CU]) Reserve(ledger scale.Ledger, n int, naming scale.Naming) (scale.Ledger, int) {
-	ledger.Next = max(ledger.Next, s.highest+1) // also behind what others have taken the owner from
-	next, reserved := ledger.Reserve(n, naming, func(name string) bool { return s.names[name] })
-	return next, len(reserved)
+	if err := s.WriteLedger(ctx, ledger); err != nil {
+		return err
+	}
+	return s.Create(ctx, create)
 }
 
 // controlled reports whether the owner controls an object.

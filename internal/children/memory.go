@@ -1,12 +1,10 @@
 package children
 
 import (
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -47,17 +45,6 @@ func (m *Memory) created(slot int64, uid types.UID, err error) {
 func (m *Memory) hasFailed(e scale.Entry) bool {
 	_, failed := m.failedSlots[e.Slot]
 	return failed
-}
-
-// refuse remembers when and why an attempt to create has failed, if it has.
-func (m *Memory) refuse(failed error, now time.Time) {
-	m.failedAt, m.failure = time.Time{}, ""
-	if failed != nil {
-		m.failedAt = now
-	}
-	if failed != nil && !engine.IsStale(failed) {
-		m.failure = engine.Bounded(strings.ReplaceAll(failed.Error(), "\n", "; "), engine.MaxNoteLength)
-	}
 }
 
 // attempted remembers whether a request for a child has failed.

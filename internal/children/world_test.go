@@ -177,21 +177,11 @@ func (w *world) pass() (*scope, owner) {
 // grow reserves n slots, or resumes those that are reserved, and creates their sets.
 func (w *world) grow(s *scope, n int) error {
 	w.t.Helper()
-	may, err := s.MayCreate(w.t.Context(), n > 0)
-	if err != nil {
-		return err
-	}
-	require.True(w.t, may, "%v", s.Holds)
-	next := s.Settle()
-	if n > 0 {
-		naming, err := scale.NewNaming(w.deployment.GetUID(), "workers", "demo", "")
-		require.NoError(w.t, err)
-		next, _ = s.Reserve(next, n, naming)
-	}
-	if err := s.WriteLedger(w.t.Context(), next); err != nil {
-		return err
-	}
-	return s.Create(w.t.Context(), w.make)
+	naming, err := scale.NewNaming(w.deployment.GetUID(), "workers", "demo", "")
+	require.NoError(w.t, err)
+	err = s.Grow(w.t.Context(), s.Settle(), n, naming, w.make)
+	require.Empty(w.t, s.Holds)
+	return err
 }
 
 // asks returns how often the API server is asked for all sets in a pass.

@@ -250,25 +250,16 @@ func (s *Scope) createSet(ctx context.Context) error {
 	if err := s.children.AwaitRestored(ctx, 1); err != nil || len(s.children.Holds) > 0 {
 		return err
 	}
+	naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, "")
+	if err != nil {
+		return err
+	}
 	ledger := s.children.Settle()
-	may, err := s.children.MayCreate(ctx, len(ledger.Pending) == 0)
-	if err != nil || !may || s.children.Waiting {
-		return err
-	}
-	if len(ledger.Pending) == 0 {
-		naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, "")
-		if err != nil {
-			return err
-		}
-		ledger, _ = s.children.Reserve(ledger, 1, naming)
-	}
-	if err := s.children.WriteLedger(ctx, ledger); err != nil {
-		return err
-	}
-	return s.children.Create(ctx, func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
+	create := func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
 		set, err := s.newSet(e)
 		return set, true, err
-	})
+	}
+	return s.children.Grow(ctx, ledger, max(0, 1-len(ledger.Pending)), naming, create)
 }
 
 // scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read. One that is gone is no error.
