@@ -23,7 +23,7 @@ const (
 	ReasonNaming           = children.ReasonNaming          // spec.machineNaming makes no valid name, or no free one
 	ReasonPreflightFailed  = "PreflightFailed"              // a check before the creation failed, such as that of the control plane
 	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or released either.
-	ReasonSelectorUnreadable = "SelectorUnreadable"
+	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable
 	// ReasonClaimFailed: a Machine could not be adopted or released.
 	ReasonClaimFailed = children.ReasonClaimFailed
 	// ReasonDeletionOrderUnreadable: spec.deletion.order cannot be read. It keeps a set from deleting only.

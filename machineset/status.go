@@ -1,6 +1,7 @@
 package machineset
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -10,13 +11,16 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// blockedBy are the messages of holds for the condition ScalingUp.
-func blockedBy(holds []scale.Hold) []string {
-	all := make([]string, 0, len(holds))
-	for _, h := range holds {
-		all = append(all, h.Message)
+// holds are what keeps the set from creating, for the condition ScalingUp. Where the set lacks no Machine, that it is not to create is worth
+// no word, nor is what could not be read: each new process begins with that.
+func (s *Scope) holds() []scale.Hold {
+	enough := len(s.machines.Own) >= int(s.State.Replicas.Or(0))
+	small := []string{ReasonCreationDisabled, engine.ReasonTemplateUnread, ReasonControlPlaneUnread, ReasonPreflightFailed}
+	all := slices.DeleteFunc(slices.Clone(s.machines.Holds), func(h scale.Hold) bool { return enough && slices.Contains(small, h.Reason) })
+	slices.SortFunc(all, func(a, b scale.Hold) int { return cmp.Compare(a.Message, b.Message) })
+	if refused := s.machines.Refused(); refused != "" {
+		all = append(all, scale.Hold{Message: refusedCreation(refused)})
 	}
-	slices.Sort(all)
 	return slices.Compact(all)
 }
 
@@ -49,15 +53,7 @@ func (s *Scope) summary() children.Summary {
 	machines, _ := s.Machines()
 	facts := children.Summary{
 		Desired: s.State.Replicas, Deleting: !s.State.Deleting.IsZero(),
-		MinReady: s.State.Template.MinReady.Or(0), Machines: machines, TemplateLabels: s.State.Template.Labels, Now: s.Now,
-	}
-	facts.Missing, facts.Blocked = s.missing()
-	if refused := s.machines.Refused(); refused != "" {
-		facts.Blocked = append(facts.Blocked, refusedCreation(refused))
-	}
-	facts.Unclaimed = append(texts(s.machines.Unclaimed), s.machines.Unrecognized...)
-	if s.selectorErr != nil {
-		facts.Unclaimed = append(facts.Unclaimed, s.selectorErr.Error())
+		MinReady: s.State.Template.MinReady.Or(0), Machines: machines, TemplateLabels: s.State.Template.Labels, Holds: s.holds(), Now: s.Now,
 	}
 	if facts.Kept = texts(s.machines.Undeleted); len(facts.Kept) > 0 {
 		facts.KeptCause = children.ReasonMachineDeletionFailed
@@ -68,11 +64,6 @@ func (s *Scope) summary() children.Summary {
 	facts.LeftAs = "reserved names, of which a " + s.env.kinds.Machine.GVK.Kind + " may be made yet"
 	for _, e := range s.machines.Ledger.Pending {
 		facts.Left = append(facts.Left, e.Name)
-	}
-	for _, reason := range []string{ReasonFrozen, ReasonMachinesNotShown, ReasonMachinesNotRestored} {
-		if s.machines.IsHeld(reason) {
-			facts.Cause = reason
-		}
 	}
 	return facts
 }

@@ -132,9 +132,9 @@ func TestWhatIsUnreadConcernsOnlyASetThatLacksMachines(t *testing.T) {
 		s.Hold(reason, reason)
 	}
 	s.State.Replicas = contract.Some[int32](1)
-	_, blocked := s.missing()
-	require.Len(t, blocked, 5, "what is missing has a line of its own")
+	require.Len(t, s.holds(), 6)
 	s.State.Replicas = contract.Some[int32](0)
-	_, blocked = s.missing()
-	require.Equal(t, []string{ReasonNaming}, blocked)
+	require.Equal(t, []scale.Hold{
+		{Reason: ReasonNaming, Message: ReasonNaming}, {Reason: engine.ReasonTemplateMissing, Message: engine.ReasonTemplateMissing},
+	}, s.holds())
 }

@@ -126,7 +126,7 @@ func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 			return nil, err
 		case err != nil:
 			s.Unclaimed = append(s.Unclaimed, err)
-			s.Hold(ReasonClaimFailed, err.Error())
+			s.Hold(ReasonClaimFailed, engine.Bounded(err.Error(), engine.MaxNoteLength))
 			taken, stays = m, c == claimRelease
 		}
 		if stays {
@@ -134,7 +134,6 @@ func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 		}
 	}
 	slices.SortFunc(s.Unclaimed, byText)
-	slices.Sort(s.Unrecognized)
 	return own, nil
 }
 

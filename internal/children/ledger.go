@@ -21,6 +21,8 @@ const (
 	ReasonLedgerUnreadable = "LedgerUnreadable"
 	// ReasonClaimFailed: a child could not be adopted or released.
 	ReasonClaimFailed = "ClaimFailed"
+	// ReasonSelectorUnreadable: the selector of the owner cannot be read, so that no child is adopted or released either.
+	ReasonSelectorUnreadable = "SelectorUnreadable"
 	// ReasonNaming: the names of children are not valid, or none is free.
 	ReasonNaming = "MachineNamingInvalid"
 )

@@ -71,7 +71,7 @@ func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	shows, message, again := s.memory.lag.Judge(s.frame.kind.GVK.Kind, missing, s.frame.clock.Now())
-	shows = shows && len(s.Unrecognized) == 0
+	shows = shows && !s.IsHeld(ReasonClaimFailed)
 	s.names, s.shows = names, shows
 	s.owner.Requeue(again)
 	if message != "" {

@@ -119,10 +119,9 @@ func (s *Scope[CS, CU]) recognize(m Child[CS]) {
 	}
 }
 
-// unrecognized holds the owner because of a child.
+// unrecognized holds the owner because of a child, which a person or another component has to mend.
 func (s *Scope[CS, CU]) unrecognized(why string) {
-	if !slices.Contains(s.Unrecognized, why) && len(s.Unrecognized) < maxFailed {
-		s.Unrecognized = append(s.Unrecognized, why)
+	if !slices.Contains(s.Holds, scale.Hold{Reason: ReasonClaimFailed, Message: why}) {
 		s.Hold(ReasonClaimFailed, why)
 	}
 }

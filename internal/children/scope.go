@@ -30,9 +30,6 @@ type Scope[CS, CU any] struct {
 	Waiting bool
 	// Unclaimed are the errors of adoptions and releases, and Undeleted those of deletions that the API server has refused, both sorted.
 	Unclaimed, Undeleted []error
-	// Unrecognized is why the owner is held by children that it does not recognize as it has made them, sorted. They are no errors: a person
-	// or another component has to act.
-	Unrecognized []string
 	// Released are the children that the owner has made, nobody controls and it does not select.
 	Released []metav1.Time
 	// Holds keep the owner from creating children in this pass.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Summary is what the conditions and numbers of a set or a deployment depend on: it sums up its Machines. It keeps its inputs and changes
@@ -28,15 +30,11 @@ type Summary struct {
 	Machines []*contract.MachineState
 	// TemplateLabels are those of the template. Rule: Cluster API counts by them, not by the labels that a set adds.
 	TemplateLabels map[string]string
-	// Missing are the kinds of the templates that do not exist, bootstrap before infrastructure; Blocked is what else keeps the owner
-	// from creating.
-	Missing, Blocked []string
-	// Cause is the reason of a hold that Cluster API does not know, empty without one.
-	Cause string
-	// Unclaimed is why Machines are neither adopted nor released, and Kept why surplus Machines stay, for a reason that Cluster API
-	// does not know.
-	Unclaimed, Kept []string
-	KeptCause       string
+	// Holds keep the owner from creating, in the order in which they are named.
+	Holds []scale.Hold
+	// Kept is why surplus Machines stay, and KeptCause the reason for that, which Cluster API does not know.
+	Kept      []string
+	KeptCause string
 	// Left is what an owner in deletion waits for that is no Machine, and LeftAs the word for it.
 	Left   []string
 	LeftAs string
@@ -132,35 +130,43 @@ func waitingForReplicas(kind string) metav1.Condition {
 	return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
 }
 
+// scalingUp names the holds. An owner with as many Machines as it wants has another reason while one of them would keep it from creating,
+// unless the templates are missing or Machines are neither adopted nor released: these are Cluster API's own. Holds that it does not know
+// are reasons themselves.
 func (f Summary) scalingUp() metav1.Condition {
 	desired, known := f.desired()
 	if !known {
 		return waitingForReplicas(contract.ConditionScalingUp)
 	}
-	missing := make([]string, 0, len(f.Missing))
-	for _, kind := range f.Missing {
-		missing = append(missing, kind+" does not exist")
-	}
-	current := int32(len(f.Machines))
-	if current >= desired {
-		const blocked = "Scaling up would be blocked because:"
-		reason, message := contract.ReasonNotScalingUp, ""
-		switch found := slices.Concat(missing, f.Unclaimed); {
-		case f.Deleting:
-		case len(found) > 0:
-			message = blocked + Bullets(found)
-		case len(f.Blocked) > 0:
-			reason, message = cmp.Or(f.Cause, contract.ReasonScalingBlocked), blocked+Bullets(f.Blocked)
+	var holds, others []string
+	cause := contract.ReasonScalingBlocked
+	for _, h := range f.Holds {
+		switch h.Reason {
+		case engine.ReasonTemplateMissing, ReasonClaimFailed, ReasonSelectorUnreadable:
+			others = append(others, h.Message)
+			continue
+		case safety.ReasonFrozen, NotShown("Machine"), NotRestored("Machine"):
+			cause = h.Reason
 		}
-		return engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, reason, message)
+		holds = append(holds, h.Message)
 	}
-	message := fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-	reason := contract.ReasonScalingUp
-	if blocked := slices.Concat(f.Blocked, missing); len(blocked) > 0 {
-		reason = cmp.Or(f.Cause, contract.ReasonScalingBlocked)
-		message += " is blocked because:\n* " + strings.Join(blocked, "\n* ")
+	if current := int32(len(f.Machines)); current < desired {
+		reason, message := contract.ReasonScalingUp, fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
+		if len(f.Holds) > 0 {
+			reason, message = cause, message+" is blocked because:\n* "+strings.Join(slices.Concat(holds, others), "\n* ")
+		}
+		return engine.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, reason, message)
 	}
-	return engine.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, reason, message)
+	const blocked = "Scaling up would be blocked because:"
+	reason, message := contract.ReasonNotScalingUp, ""
+	switch {
+	case f.Deleting:
+	case len(others) > 0:
+		message = blocked + Bullets(others)
+	case len(holds) > 0:
+		reason, message = cause, blocked+Bullets(holds)
+	}
+	return engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, reason, message)
 }
 
 func (f Summary) scalingDown() metav1.Condition {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
@@ -40,10 +41,12 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	unsaid := factsOf(0)
 	unsaid.Desired = contract.Opt[int32]{}
 	missing := factsOf(2, stateOf("m1"))
-	missing.Missing = []string{"KubeadmConfigTemplate", "DockerMachineTemplate"}
-	missing.Blocked = []string{"MachineDeployment spec.version is newer"}
+	absent := func(kind string) scale.Hold {
+		return scale.Hold{Reason: engine.ReasonTemplateMissing, Message: kind + " does not exist"}
+	}
+	missing.Holds = []scale.Hold{absent("KubeadmConfigTemplate"), absent("DockerMachineTemplate"), {Message: "MachineDeployment spec.version is newer"}}
 	would := factsOf(1, stateOf("m1"))
-	would.Missing = []string{"KubeadmConfigTemplate"}
+	would.Holds = []scale.Hold{absent("KubeadmConfigTemplate")}
 	unhealthy := saying("HealthCheckSucceeded", metav1.ConditionFalse, "")
 	tests := map[string]struct {
 		facts Summary
@@ -143,7 +146,7 @@ func TestANodeWhoseClockIsAheadIsCountedWhenItsTimeHasCome(t *testing.T) {
 func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
 	long := strings.Repeat("ä", 20_000)
 	f := factsOf(3, stateOf("a", saying("Ready", "False", long)), stateOf("b", saying("Ready", "False", long+"b")))
-	f.Blocked = []string{long}
+	f.Holds = []scale.Hold{{Message: long}}
 	var s engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]
 	s.Assert(f.Conditions()...)
 	for _, c := range s.Asserted {

@@ -32,8 +32,8 @@ type Scope struct {
 	observed    []*set
 	selector    labels.Selector
 	selectorErr error
-	// templates are those that do not exist, as kinds, and missing is what keeps the deployment from creating a set.
-	templates []string
+	// templates are those that do not exist, and missing is what keeps the deployment from creating a set.
+	templates []scale.Hold
 	missing   []string
 
 	facts   rollout.Facts // what plan was decided by
@@ -172,7 +172,7 @@ func templatesStep(ctx context.Context, s *Scope) (engine.Result, error) {
 			s.missing = append(s.missing, problem.Message)
 		}
 		if found.Presence == external.Absent {
-			s.templates = append(s.templates, ref.Kind)
+			s.templates = append(s.templates, scale.Hold{Reason: problem.Reason, Message: problem.Message})
 		}
 		errs = append(errs, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Conditions and reasons that only deployments have. They are Cluster API's, except ConditionProgressing, which is that of Deployments of
@@ -120,7 +121,7 @@ func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 func (s *Scope) statusFacts() statusFacts {
 	f := statusFacts{Summary: children.Summary{
 		Desired: s.State.Replicas, Deleting: s.Deleting(), MinReady: s.State.Template.MinReady.Or(0),
-		TemplateLabels: s.State.Template.Labels, Missing: s.templates, Now: s.Now,
+		TemplateLabels: s.State.Template.Labels, Holds: s.templates, Now: s.Now,
 	}}
 	f.LeftAs = s.env.kinds.Set.GVK.Kind + "s"
 	for _, one := range s.observed {
@@ -142,8 +143,11 @@ func (s *Scope) statusFacts() statusFacts {
 	if s.plan.Create.Found() && s.children.Refused() != "" {
 		f.blocking = append(f.blocking, s.children.Refused())
 	}
-	if f.Blocked = s.heldSets(); f.outdated > 0 {
-		f.blocking = append(f.blocking, f.Blocked...)
+	for _, held := range s.heldSets() {
+		f.Holds = append(f.Holds, scale.Hold{Message: held})
+		if f.outdated > 0 {
+			f.blocking = append(f.blocking, held)
+		}
 	}
 	return f
 }
