@@ -23,11 +23,8 @@ const (
 	claimNone claim = iota
 	// claimOwn: the owner controls it.
 	claimOwn
-	// claimAdopt: it has the labels, and no controller.
+	// claimAdopt: it has the labels, and no controller, or one of the owner's name that no longer exists: both were restored from a backup.
 	claimAdopt
-	// claimRestore: it has the labels, and is controlled by an owner of the same name that no longer exists: both were restored from a
-	// backup.
-	claimRestore
 	// claimRelease: the owner controls it, and its labels were changed so that the owner releases it.
 	claimRelease
 )
@@ -62,10 +59,8 @@ func decideClaim(f claimFacts) claim {
 		return claimOwn
 	case !matches || goes || f.Child.ClusterName != f.Owner.ClusterName:
 		return claimNone
-	case controller == nil:
+	case controller == nil || f.Named(controller, f.Owner.Key.Name): // the owner of this name is this one, so the other one is gone
 		return claimAdopt
-	case f.Named(controller, f.Owner.Key.Name):
-		return claimRestore // the owner of this name is this one, so the other one is gone
 	}
 	return claimNone
 }
@@ -144,12 +139,8 @@ func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken C
 	ref := s.frame.refer(owner.Metadata, true)
 	owners := released(m.OwnerReferences, ref)
 	if c != claimRelease {
-		live, err := s.frame.live(ctx, owner.Metadata) // one that was deleted and created again must not adopt what its caches show
-		if err != nil {
+		if err := s.sameOwner(ctx); err != nil { // one that was deleted, or created again, must not adopt what its caches show
 			return m, false, err
-		}
-		if live.GetDeletionTimestamp() != nil {
-			return m, false, fmt.Errorf("%w: %s %s is being deleted", engine.ErrStale, s.frame.owner.Kind, owner.Key)
 		}
 		owners = Owned(m.OwnerReferences, ref)
 	}

@@ -61,8 +61,8 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 		"its own, and the selector is another":      {both(ours, gave(`{"labels":{"pool":"before"}}`), relabelled), claimOwn},
 		"its own, and what it was given is unknown": {both(ours, relabelled), claimOwn},
 		"its own, with a record that is none":       {both(ours, gave("?"), relabelled), claimOwn},
-		"a set of its name that is gone":            {controlledBy(v1beta2, "MachineSet", "workers", "dead"), claimRestore},
-		"a set of its name in another version":      {controlledBy("cluster.x-k8s.io/v1beta1", "MachineSet", "workers", "dead"), claimRestore},
+		"a set of its name that is gone":            {controlledBy(v1beta2, "MachineSet", "workers", "dead"), claimAdopt},
+		"a set of its name in another version":      {controlledBy("cluster.x-k8s.io/v1beta1", "MachineSet", "workers", "dead"), claimAdopt},
 		"a set of another name":                     {controlledBy(v1beta2, "MachineSet", "others", "other"), claimNone},
 		"another kind of its name":                  {controlledBy(v1beta2, "MachinePool", "workers", "other"), claimNone},
 		"the kind of another group":                 {controlledBy("example.com/v1", "MachineSet", "workers", "other"), claimNone},
@@ -124,7 +124,7 @@ func TestASetWithoutASelectorMeansMachinesThatCarryItsName(t *testing.T) {
 
 // String returns the name of the constant.
 func (c claim) String() string {
-	names := [...]string{"None", "Own", "Adopt", "Restore", "Release"}
+	names := [...]string{"None", "Own", "Adopt", "Release"}
 	if int(c) < len(names) {
 		return names[c]
 	}

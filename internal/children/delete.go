@@ -79,17 +79,14 @@ func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep
 	return errors.Join(failed...)
 }
 
-// sameOwner confirms that the owner is as it was read. The error matches engine.ErrStale.
+// sameOwner confirms with the API server that the owner is as it was read. The error matches engine.ErrStale.
 func (s *Scope[CS, CU]) sameOwner(ctx context.Context) error {
-	owner := s.owner.Common()
-	now, err := s.frame.live(ctx, owner.Metadata)
-	if err != nil {
-		return err
+	owner, now := s.owner.Common(), s.frame.newOwner()
+	err := s.frame.existing(ctx, now, s.frame.owner.Kind, owner.Key)
+	if err == nil && now.GetResourceVersion() != owner.ResourceVersion {
+		err = fmt.Errorf("%w: %s %s has changed", engine.ErrStale, s.frame.owner.Kind, owner.Key)
 	}
-	if now.GetResourceVersion() != owner.ResourceVersion {
-		return fmt.Errorf("%w: %s %s has changed", engine.ErrStale, s.frame.owner.Kind, owner.Key)
-	}
-	return nil
+	return err
 }
 
 // confirm returns the victims that may go as the API server itself knows the children.

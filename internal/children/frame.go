@@ -110,16 +110,6 @@ func (f *Frame[CS, CU]) isOwner(ref *metav1.OwnerReference, name string) bool {
 	return ref.Name == name && ref.Kind == f.owner.Kind && engine.Group(ref.APIVersion) == f.owner.Group
 }
 
-// live reads the owner from the API server itself, and fails with engine.ErrStale when it is no longer the one of this pass.
-func (f *Frame[CS, CU]) live(ctx context.Context, owner *contract.Metadata) (client.Object, error) {
-	live := f.newOwner()
-	err := f.existing(ctx, live, f.owner.Kind, owner.Key)
-	if err == nil && live.GetUID() != owner.UID {
-		err = fmt.Errorf("%w: %s %s is another one now", engine.ErrStale, f.owner.Kind, owner.Key)
-	}
-	return live, err
-}
-
 // existing reads an object that is said to exist from the API server itself. The error matches engine.ErrStale when it is gone.
 func (f *Frame[CS, CU]) existing(ctx context.Context, into client.Object, kind string, key types.NamespacedName) error {
 	err := f.ports.APIReader.Get(ctx, key, into)

@@ -76,8 +76,8 @@ func (s *Scope[CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (clie
 		if err == nil {
 			var u CU
 			m := engine.ChangesOf(&u).MetadataUpdate
+			*m = Given{}.Changes(one.Metadata, want.GetLabels(), want.GetAnnotations(), false)
 			m.OwnerReferences = contract.SetTo(Owned(one.OwnerReferences, s.frame.refer(s.owner.Common().Metadata, true)))
-			m.Labels, m.Annotations = lacking(one.Labels, want.GetLabels()), lacking(one.Annotations, want.GetAnnotations())
 			_, err = s.Write(ctx, one.Object, s.frame.kind, u)
 		}
 		if !external.SaysGone(err) {
@@ -85,17 +85,6 @@ func (s *Scope[CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (clie
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// lacking are the texts that an object does not have. Those with another value stay: annotations change in the life of a child.
-func lacking(have, want map[string]string) map[string]contract.Change[string] {
-	all := map[string]contract.Change[string]{}
-	for key, value := range want {
-		if _, found := have[key]; !found {
-			all[key] = contract.SetTo(value)
-		}
-	}
-	return all
 }
 
 // recognize holds an owner with a child that was not stored as it was created, or that is of another Cluster: the name of a Cluster never
