@@ -162,7 +162,8 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 		return nil, false, nil // it is too late for them, or there are none
 	}
 	var unknown error
-	err = p.env.machines.EachLive(ctx, p.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
+	reader, machine := p.env.frame.Ports.APIReader, p.env.kinds.Machine.GVK
+	err = children.EachLive(ctx, reader, machine, p.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 		owned, err := p.owns(ctx, m)
 		unknown = cmp.Or(unknown, err)
 		state := &contract.MachineState{}

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/rollout"
@@ -19,12 +18,6 @@ import (
 
 // StepFreeze is the name of the step that FreezeStep returns.
 const StepFreeze = "freeze"
-
-// Prefixes of the reasons of the events of FreezeStep; the kind follows.
-const (
-	EventFroze   = children.EventFroze
-	EventUnfroze = children.EventUnfroze
-)
 
 // DefaultFreezePeriod is the time between two looks at a frozen set without an event. Flag --machine-safety-overshooting-period.
 const DefaultFreezePeriod = time.Minute
@@ -56,9 +49,7 @@ func FreezeStep(o FreezeOptions) Step {
 		}
 		verdict := safety.Evaluate(facts)
 		*s.env.highs.Of(s.State.Key, s.State.UID) = verdict.Mark
-		gvk := s.env.kinds.Set.GVK
-		children.Freeze(&s.Scope, &s.machines, &s.Update.ReplicatedUpdate, gvk, facts.Freezing, verdict,
-			safety.AsksToUnfreeze(gvk.Group, &s.State.Metadata))
+		s.machines.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, safety.AsksToUnfreeze(s.env.kinds.Set.GVK.Group, &s.State.Metadata))
 		result := Result{Checkpoint: verdict.Action != safety.Keep}
 		if facts.Freezing != safety.NotFrozen {
 			result.RequeueAfter = o.Period

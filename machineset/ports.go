@@ -2,7 +2,6 @@ package machineset
 
 import (
 	"errors"
-	"time"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -45,10 +44,6 @@ func keeps(k contract.Kinds) error {
 
 // RestoredAnnotation is children.RestoredAnnotation.
 const RestoredAnnotation = children.RestoredAnnotation
-
-// passLimit is how long one pass continues to create Machines; the next one resumes. It bounds for how long a process that has lost its
-// Lease may still create.
-const passLimit = time.Minute
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {

@@ -27,7 +27,7 @@ type Reconciler struct {
 	memory   *engine.Memory[children.Memory]
 	highs    *engine.Memory[contract.Opt[int]] // safety.Verdict.Mark of each set, with FreezeStep
 	marks    []string                          // see scale.Marks
-	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
+	machines *children.Frame[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]
 }
 
 // New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports everything that is wrong with its inputs at
@@ -47,8 +47,7 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
-			Marks:     append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
-			PassLimit: passLimit,
+			Marks: append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
 		}),
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
@@ -59,7 +58,7 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 }
 
 func (r *Reconciler) begin(ctx context.Context, s *Scope) {
-	r.machines.Begin(&s.machines, s, r.memory.Of(s.State.Key, s.State.UID))
+	r.machines.Begin(&s.machines, &s.Scope, r.memory.Of(s.State.Key, s.State.UID))
 	s.ReadCluster(ctx)
 }
 
@@ -70,5 +69,5 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 
 // flush writes the object at the end of a pass.
 func flush(ctx context.Context, s *Scope, err error) error {
-	return children.Flush(ctx, &s.Scope, &s.machines, children.Unobserved, err)
+	return s.machines.Flush(ctx, children.Unobserved, err)
 }

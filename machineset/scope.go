@@ -18,7 +18,7 @@ type Scope struct {
 
 	env *Reconciler
 
-	machines children.Scope[contract.MachineState, contract.MachineUpdate]
+	machines children.Scope[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]
 	selector labels.Selector
 	// selectorErr says why the selector cannot be read; then no Machine is created or released.
 	selectorErr error

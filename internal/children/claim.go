@@ -93,7 +93,7 @@ const (
 
 // claim adopts and releases, and sets the children that the owner controls then. One that could not be adopted or released does not
 // delay the others; nothing is created meanwhile, because it may count later.
-func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
+func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 	own := make([]Child[CS], 0, len(s.candidates))
 	facts := claimFacts{Owner: s.owner.Common(), Selector: s.selector, Named: s.frame.isOwner, GivenAnnotation: s.frame.config.GivenAnnotation}
 	for _, m := range failedLast(s.candidates, func(m Child[CS]) bool { return s.memory.refused[m.UID] }) {
@@ -107,7 +107,7 @@ func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 		if c == claimNone || c == claimOwn {
 			continue
 		}
-		if s.frame.writer.Behind(m.Object) {
+		if s.frame.owner.Writer.Behind(m.Object) {
 			s.owner.Requeue(engine.BehindRetry)
 			return nil, fmt.Errorf("%w: %s was changed a moment ago", engine.ErrStale, s.frame.says(m.Key))
 		}
@@ -134,9 +134,9 @@ func (s *Scope[CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 
 // take makes the owner the controller of a child, or releases it. It reports whether the owner controls it afterwards, and returns it as it
 // is then.
-func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken Child[CS], controls bool, err error) {
+func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken Child[CS], controls bool, err error) {
 	owner, name := s.owner.Common(), s.frame.kind.GVK.Kind
-	ref := s.frame.refer(owner.Metadata, true)
+	ref := s.frame.owner.OwnerReference(owner.Metadata, true)
 	owners := released(m.OwnerReferences, ref)
 	if c != claimRelease {
 		if err := s.sameOwner(ctx); err != nil { // one that was deleted, or created again, must not adopt what its caches show
@@ -174,6 +174,6 @@ func (s *Scope[CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken C
 
 // Write writes an update to a child through a kind, the children's own or one whose adapter adds to the update, and returns the answer of
 // the API server. It writes nothing that is stored already, and then returns the child as it is.
-func (s *Scope[CS, CU]) Write(ctx context.Context, child contract.Object, kind contract.KindOf[CS, CU], u CU) (contract.Object, error) {
-	return engine.Write(ctx, s.frame.writer, kind, child, u, false)
+func (s *Scope[S, U, CS, CU]) Write(ctx context.Context, child contract.Object, kind contract.KindOf[CS, CU], u CU) (contract.Object, error) {
+	return engine.Write(ctx, s.frame.owner.Writer, kind, child, u, false)
 }

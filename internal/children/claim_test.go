@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
 )
 
 func ownerRef(apiVersion, kind, name string, uid types.UID, controls bool) metav1.OwnerReference {
@@ -75,7 +76,9 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 			machine.Labels, machine.ClusterName = map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"}, "demo"
 			selector, err := Selector(set.Selector, set.Common(), contract.SetNameLabel)
 			require.NoError(t, err)
-			frame := Frame[contract.MachineState, contract.MachineUpdate]{owner: schema.FromAPIVersionAndKind(v1beta2, "MachineSet")}
+			owner := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{}
+			owner.Kind.GVK = schema.FromAPIVersionAndKind(v1beta2, "MachineSet")
+			frame := Frame[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]{owner: owner}
 			f := claimFacts{
 				Owner: set.Common(), Child: machine.Common(), Selector: selector, Named: frame.isOwner, GivenAnnotation: fromSet,
 			}

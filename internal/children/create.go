@@ -23,22 +23,23 @@ import (
 // called again for a slot whose creation has failed.
 type Make func(ctx context.Context, e scale.Entry) (child client.Object, own bool, err error)
 
+// passLimit is how long one pass continues to create children; the next one resumes. It bounds for how long a process that has lost its
+// Lease may still create.
+const passLimit = time.Minute
+
 // Create creates the children of the reserved slots, one after the other, until one fails. The ledger was written by this pass, or the API
 // server confirms that it is the stored one: with an old one, what was created and deleted would be created again. Create writes the ledger
 // afterwards, and requests another pass for what is left. What fails is resumed by a later pass, under the same name. Rule: Cluster API's
 // MachineSet controller; a quota or a broken webhook costs one rejected request and not hundreds.
-func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) error {
+func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 	if !s.current {
 		if err := s.sameOwner(ctx); err != nil {
 			return err
 		}
 		s.current = true
 	}
-	if limit := s.frame.config.PassLimit; limit > 0 {
-		limited, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		ctx = limited
-	}
+	ctx, cancel := context.WithTimeout(ctx, passLimit)
+	defer cancel()
 	done, left := s.Ledger, failedLast(s.Ledger.Pending, s.memory.hasFailed)
 	if first := slices.DeleteFunc(slices.Clone(left), func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] == "" }); len(first) > 0 {
 		left = first // no other one is made before these are recognized
@@ -70,7 +71,7 @@ func (s *Scope[CS, CU]) Create(ctx context.Context, create Make) error {
 // Refused says why the last attempt to create children has failed, empty when it has not, or when there was none. It is empty also when
 // none of the slots that failed is reserved any more: another process has made the child, an answer was lost, or it is not wanted, so that
 // no attempt will follow that succeeds.
-func (s *Scope[CS, CU]) Refused() string {
+func (s *Scope[S, U, CS, CU]) Refused() string {
 	if !slices.ContainsFunc(s.Ledger.Pending, s.memory.hasFailed) {
 		return ""
 	}
@@ -78,11 +79,11 @@ func (s *Scope[CS, CU]) Refused() string {
 }
 
 // reportCreated records events about children that were created, and why the next one was not, which it remembers.
-func (s *Scope[CS, CU]) reportCreated(names []string, failed error) {
+func (s *Scope[S, U, CS, CU]) reportCreated(names []string, failed error) {
 	name := s.frame.kind.GVK.Kind
 	s.memory.failedAt, s.memory.failure = time.Time{}, ""
 	if failed != nil {
-		s.memory.failedAt = s.frame.clock.Now()
+		s.memory.failedAt = s.frame.owner.Options.Clock.Now()
 	}
 	if len(names) > 0 {
 		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulCreate", "Create"+name, "Created %s", s.frame.named(names))
@@ -96,7 +97,7 @@ func (s *Scope[CS, CU]) reportCreated(names []string, failed error) {
 // create creates one child. Whatever exists already is judged by its stamp. It returns the UID of the owner's child, and whether it is new:
 // an earlier pass may have made it, whose answer was lost or which the cache does not show yet. After an error the slot stays reserved;
 // otherwise it is never used again, also when another object has the name, or the child is being deleted.
-func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) (uid types.UID, isNew bool, err error) {
+func (s *Scope[S, U, CS, CU]) create(ctx context.Context, create Make, e scale.Entry) (uid types.UID, isNew bool, err error) {
 	child, own, err := create(ctx, e)
 	if err != nil || !own {
 		return "", false, err
@@ -105,7 +106,7 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 		return "", false, fmt.Errorf("Kinds.Maker made %s without %s of its seed, by which its owner recognizes it: correct NewTypedMaker's "+
 			"function", s.frame.says(s.key(e.Name)), lost)
 	}
-	err = s.frame.ports.Client.Create(ctx, child)
+	err = s.frame.owner.Ports.Client.Create(ctx, child)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		have := engine.NewObject(s.frame.kind)
@@ -124,6 +125,6 @@ func (s *Scope[CS, CU]) create(ctx context.Context, create Make, e scale.Entry) 
 
 // Existing reads an object of the owner's namespace that is said to exist from the API server itself. The error matches engine.ErrStale
 // when it is gone.
-func (s *Scope[CS, CU]) Existing(ctx context.Context, into client.Object, kind, name string) error {
+func (s *Scope[S, U, CS, CU]) Existing(ctx context.Context, into client.Object, kind, name string) error {
 	return s.frame.existing(ctx, into, kind, s.key(name))
 }

@@ -38,7 +38,7 @@ func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 // Caches may be stale, so the API server is asked once whether the owner is as it was read, and, unless keep is 0, how many children exist,
 // and whether the same ones are marked: at least keep children that are not being deleted remain. The pass comes again for one that has
 // changed before; the error for one that changes at the same time matches patch.Retryable.
-func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
+func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
 	if len(victims) == 0 {
 		return nil
 	}
@@ -80,17 +80,17 @@ func (s *Scope[CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep
 }
 
 // sameOwner confirms with the API server that the owner is as it was read. The error matches engine.ErrStale.
-func (s *Scope[CS, CU]) sameOwner(ctx context.Context) error {
-	owner, now := s.owner.Common(), s.frame.newOwner()
-	err := s.frame.existing(ctx, now, s.frame.owner.Kind, owner.Key)
+func (s *Scope[S, U, CS, CU]) sameOwner(ctx context.Context) error {
+	owner, now := s.owner.Common(), engine.NewObject(s.frame.owner.Kind)
+	err := s.frame.existing(ctx, now, s.frame.owner.Kind.GVK.Kind, owner.Key)
 	if err == nil && now.GetResourceVersion() != owner.ResourceVersion {
-		err = fmt.Errorf("%w: %s %s has changed", engine.ErrStale, s.frame.owner.Kind, owner.Key)
+		err = fmt.Errorf("%w: %s %s has changed", engine.ErrStale, s.frame.owner.Kind.GVK.Kind, owner.Key)
 	}
 	return err
 }
 
 // confirm returns the victims that may go as the API server itself knows the children.
-func (s *Scope[CS, CU]) confirm(
+func (s *Scope[S, U, CS, CU]) confirm(
 	ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string,
 ) ([]scale.Victim, error) {
 	live, err := s.Live(ctx)
@@ -121,7 +121,7 @@ func (s *Scope[CS, CU]) confirm(
 // seesMarks confirms that the children to delete were chosen by the marks that children have now. A client that marks a child and then
 // reduces the replicas, as cluster-autoscaler does, writes two objects: the cache of owners may show its write before the cache of children
 // does.
-func (s *Scope[CS, CU]) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
+func (s *Scope[S, U, CS, CU]) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
 	for _, m := range s.Own {
 		if now, found := live[m.Key.Name]; found && now.UID == m.UID {
 			if err := s.frame.SameMarks(m.Metadata, now.Annotations); err != nil {
@@ -133,7 +133,7 @@ func (s *Scope[CS, CU]) seesMarks(live map[string]metav1.PartialObjectMetadata) 
 }
 
 // SameMarks confirms that a child that was read has the marks that it has now by other annotations. The error matches engine.ErrStale.
-func (f *Frame[CS, CU]) SameMarks(child *contract.Metadata, now map[string]string) error {
+func (f *Frame[S, U, CS, CU]) SameMarks(child *contract.Metadata, now map[string]string) error {
 	for _, key := range f.config.Marks {
 		before, had := child.Annotations[key]
 		if after, has := now[key]; had != has || before != after {
@@ -143,11 +143,11 @@ func (f *Frame[CS, CU]) SameMarks(child *contract.Metadata, now map[string]strin
 	return nil
 }
 
-func (s *Scope[CS, CU]) deleteOne(ctx context.Context, v scale.Victim, version string) error {
+func (s *Scope[S, U, CS, CU]) deleteOne(ctx context.Context, v scale.Victim, version string) error {
 	child := engine.NewObject(s.frame.kind)
 	child.SetNamespace(s.key(v.Name).Namespace)
 	child.SetName(v.Name)
-	err := s.frame.ports.Client.Delete(ctx, child, client.Preconditions{UID: &v.UID, ResourceVersion: &version})
+	err := s.frame.owner.Ports.Client.Delete(ctx, child, client.Preconditions{UID: &v.UID, ResourceVersion: &version})
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s: %w", s.frame.says(s.key(v.Name)), err)
 	}
@@ -155,7 +155,7 @@ func (s *Scope[CS, CU]) deleteOne(ctx context.Context, v scale.Victim, version s
 }
 
 // named names children in an event: one as Cluster API does, of many the first ones.
-func (f *Frame[CS, CU]) named(names []string) string {
+func (f *Frame[S, U, CS, CU]) named(names []string) string {
 	if len(names) == 1 {
 		return fmt.Sprintf("%s %q", f.kind.GVK.Kind, names[0])
 	}

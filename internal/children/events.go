@@ -45,9 +45,9 @@ func KeysOf(child client.Object, controllerOf func(metav1.Object) []reconcile.Re
 }
 
 // Index registers the index of children with the cache, under the name of the owner's own index. Call it once, before the cache starts.
-func (f *Frame[CS, CU]) Index(ctx context.Context) error {
-	return f.owners.IndexOther(ctx, engine.NewObject(f.kind), f.kind.GVK.Kind, func(obj client.Object) []string {
-		return KeysOf(obj, f.owners.ControllerOf)
+func (f *Frame[S, U, CS, CU]) Index(ctx context.Context) error {
+	return f.owner.IndexOther(ctx, engine.NewObject(f.kind), f.kind.GVK.Kind, func(obj client.Object) []string {
+		return KeysOf(obj, f.owner.ControllerOf)
 	})
 }
 
@@ -57,10 +57,10 @@ const gather = 100 * time.Millisecond
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Watched returns an empty object of the children's kind, whose events Events handles.
-func (f *Frame[CS, CU]) Watched() client.Object { return engine.NewObject(f.kind) }
+func (f *Frame[S, U, CS, CU]) Watched() client.Object { return engine.NewObject(f.kind) }
 
 // Events enqueues the owner of a child, or the owners that may adopt it. Events of many children at once cause one pass.
-func (f *Frame[CS, CU]) Events() handler.EventHandler { return Gathered(f.ownersOf) }
+func (f *Frame[S, U, CS, CU]) Events() handler.EventHandler { return Gathered(f.ownersOf) }
 
 // Gathered enqueues whom an event concerns 100 ms later, so that events of many objects at once cause one pass. An update concerns those of
 // the object before it too.
@@ -84,16 +84,20 @@ func Gathered(requests func(context.Context, client.Object) []reconcile.Request)
 }
 
 // ownersOf returns the owner that controls a child, or those that may adopt it.
-func (f *Frame[CS, CU]) ownersOf(ctx context.Context, child client.Object) []reconcile.Request {
+func (f *Frame[S, U, CS, CU]) ownersOf(ctx context.Context, child client.Object) []reconcile.Request {
 	if metav1.GetControllerOfNoCopy(child) != nil {
-		return f.owners.ControllerOf(child)
+		return f.owner.ControllerOf(child)
 	}
 	var requests []reconcile.Request
-	_ = f.owners.Each(ctx, child.GetNamespace(), "", func(obj client.Object) { // fails only when the cache is stopping
-		if !f.owners.MatchesWatchFilter(obj) {
+	_ = f.owner.Each(ctx, child.GetNamespace(), "", func(obj client.Object) { // fails only when the cache is stopping
+		if !f.owner.MatchesWatchFilter(obj) {
 			return
 		}
-		if selector, err := f.selects(obj); err == nil && selector.Matches(labels.Set(child.GetLabels())) {
+		var owner S
+		if f.owner.Read(obj, &owner) != nil {
+			return
+		}
+		if selector, err := f.selector(&owner); err == nil && selector.Matches(labels.Set(child.GetLabels())) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	})

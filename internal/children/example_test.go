@@ -36,7 +36,8 @@ func ExampleSummary() {
 
 // A deployment that wants one more MachineSet, after Observe: the slot and its name are stored before anything is created.
 func ExampleScope() {
-	type sets = children.Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	type sets = children.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate,
+		contract.MachineSetState, contract.MachineSetUpdate]
 	one := func(ctx context.Context, s *sets, naming scale.Naming, create children.Make) error {
 		if err := s.AwaitRestored(ctx, 1); err != nil {
 			return err

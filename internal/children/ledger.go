@@ -78,7 +78,7 @@ func decideLedger(f ledgerFacts) (scale.Ledger, ledgerState, error) {
 }
 
 // readLedger sets Ledger, and holds an owner whose ledger cannot be read.
-func (s *Scope[CS, CU]) readLedger() ledgerState {
+func (s *Scope[S, U, CS, CU]) readLedger() ledgerState {
 	facts := ledgerFacts{Owner: s.owner.Common()}
 	for _, m := range s.candidates {
 		facts.Highest = max(facts.Highest, scale.SlotOf(m.Metadata, facts.Owner.UID))
@@ -94,7 +94,7 @@ func (s *Scope[CS, CU]) readLedger() ledgerState {
 
 // rebuildLedger writes a ledger that was lost, once the cache shows all children, so that no slot of theirs is taken again, nor one of a
 // child that another owner has taken. It fails with a conflict where only the read of the owner is old.
-func (s *Scope[CS, CU]) rebuildLedger(ctx context.Context) error {
+func (s *Scope[S, U, CS, CU]) rebuildLedger(ctx context.Context) error {
 	if shows, err := s.ShowsAll(ctx); err != nil || !shows {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Scope[CS, CU]) rebuildLedger(ctx context.Context) error {
 // WriteLedger writes a ledger that differs from the stored one, with the resourceVersion of the owner that was read, and sets Ledger. An
 // owner that has changed meanwhile is read again first: the error matches patch.Retryable. One that cannot be read, or that waits for its
 // children since a restore, is not replaced.
-func (s *Scope[CS, CU]) WriteLedger(ctx context.Context, want scale.Ledger) error {
+func (s *Scope[S, U, CS, CU]) WriteLedger(ctx context.Context, want scale.Ledger) error {
 	if s.Ledger.String() != want.String() && !s.IsHeld(ReasonLedgerUnreadable) && !s.restored {
 		return s.commit(ctx, want)
 	}
@@ -115,7 +115,7 @@ func (s *Scope[CS, CU]) WriteLedger(ctx context.Context, want scale.Ledger) erro
 	return nil
 }
 
-func (s *Scope[CS, CU]) commit(ctx context.Context, ledger scale.Ledger) error {
+func (s *Scope[S, U, CS, CU]) commit(ctx context.Context, ledger scale.Ledger) error {
 	s.owner.ChangeAnnotation(scale.LedgerAnnotation, contract.SetTo(ledger.String()))
 	if err := s.owner.Commit(ctx); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s *Scope[CS, CU]) commit(ctx context.Context, ledger scale.Ledger) error {
 
 // Settle returns the ledger without the slots whose children were observed as they were created. WriteLedger has to write it before one of
 // them is deleted.
-func (s *Scope[CS, CU]) Settle() scale.Ledger {
+func (s *Scope[S, U, CS, CU]) Settle() scale.Ledger {
 	if len(s.Ledger.Pending) == 0 {
 		return s.Ledger
 	}
@@ -140,7 +140,7 @@ func (s *Scope[CS, CU]) Settle() scale.Ledger {
 
 // AwaitRestored holds an owner with the ledger of another one until it has as many children as desired, or a person sets
 // RestoredAnnotation. Then the owner begins a ledger of its own, behind all slots of its children.
-func (s *Scope[CS, CU]) AwaitRestored(ctx context.Context, desired int) error {
+func (s *Scope[S, U, CS, CU]) AwaitRestored(ctx context.Context, desired int) error {
 	owner, name := s.owner.Common(), s.frame.kind.GVK.Kind
 	if !s.restored || !owner.Deleting.IsZero() {
 		return nil
@@ -150,7 +150,7 @@ func (s *Scope[CS, CU]) AwaitRestored(ctx context.Context, desired int) error {
 		return s.commit(ctx, s.Ledger)
 	}
 	s.Hold(NotRestored(s.frame.config.Name), fmt.Sprintf("%s was restored, moved or copied with its %ss yet to come: %d of %d are there; "+
-		"if no more of them come, set annotation %s to %s", s.frame.owner.Kind, name, len(s.Own), desired, RestoredAnnotation, owner.UID))
+		"if no more of them come, set annotation %s to %s", s.frame.owner.Kind.GVK.Kind, name, len(s.Own), desired, RestoredAnnotation, owner.UID))
 	return nil
 }
 
@@ -161,8 +161,8 @@ const createPause = 5 * time.Second
 // any, it asks the API server whether the cache shows all children, see ShowsAll: where it does not, nothing is created. Where all names are
 // taken, that is a hold. Slots that are only resumed were reserved by a pass that has asked. The ledger is written before anything is created
 // under its names.
-func (s *Scope[CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n int, naming scale.Naming, create Make) error {
-	if wait := s.memory.failedAt.Add(createPause).Sub(s.frame.clock.Now()); wait > 0 && wait <= createPause {
+func (s *Scope[S, U, CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n int, naming scale.Naming, create Make) error {
+	if wait := s.memory.failedAt.Add(createPause).Sub(s.frame.owner.Options.Clock.Now()); wait > 0 && wait <= createPause {
 		s.owner.Requeue(wait)
 		return s.WriteLedger(ctx, ledger)
 	}
@@ -188,12 +188,12 @@ func (s *Scope[CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n int, na
 }
 
 // controlled reports whether the owner controls an object.
-func (s *Scope[CS, CU]) controlled(obj metav1.Object) bool {
+func (s *Scope[S, U, CS, CU]) controlled(obj metav1.Object) bool {
 	return s.isController(obj.GetOwnerReferences())
 }
 
 // isController reports whether the owner is the controller among owners.
-func (s *Scope[CS, CU]) isController(among []metav1.OwnerReference) bool {
+func (s *Scope[S, U, CS, CU]) isController(among []metav1.OwnerReference) bool {
 	controller := controllerOf(among)
 	return controller != nil && controller.UID == s.owner.Common().UID
 }

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,7 +48,7 @@ func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, m
 // updates in place are, which decides whether a set counts them: it makes one consistent list in a pass. Call it before something is done
 // that counts on their number. Without an error, false sets Waiting for a cache that is behind, and adds a hold, with the reason of
 // NotShown, for one that leaves a child out, and for a child of another Cluster.
-func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
+func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	if s.names != nil {
 		return s.shows, nil
 	}
@@ -61,7 +62,7 @@ func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 		names[m.Name] = true
 		s.highest = max(s.highest, scale.SlotOf(&contract.Metadata{Annotations: m.Annotations}, s.owner.Common().UID))
 		if cluster := m.Labels[contract.ClusterNameLabel]; s.isLeft(m) && cluster != "" && cluster != s.owner.Common().ClusterName {
-			s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind, s.owner.Common(), cluster))
+			s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind.GVK.Kind, s.owner.Common(), cluster))
 		}
 		if state, known := shown[m.UID]; s.concerns(m) && (!known || state != m.Annotations[contract.InPlaceStateAnnotation]) {
 			missing = append(missing, m.Name)
@@ -70,7 +71,7 @@ func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	shows, message, again := s.memory.lag.Judge(s.frame.kind.GVK.Kind, missing, s.frame.clock.Now())
+	shows, message, again := s.memory.lag.Judge(s.frame.kind.GVK.Kind, missing, s.frame.owner.Options.Clock.Now())
 	shows = shows && !s.IsHeld(ReasonClaimFailed)
 	s.names, s.shows = names, shows
 	s.owner.Requeue(again)
@@ -82,23 +83,30 @@ func (s *Scope[CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 }
 
 // isLeft reports whether a child was made for the owner and has no controller: another program has taken the owner reference away.
-func (s *Scope[CS, CU]) isLeft(m *metav1.PartialObjectMetadata) bool {
+func (s *Scope[S, U, CS, CU]) isLeft(m *metav1.PartialObjectMetadata) bool {
 	return metav1.GetControllerOfNoCopy(m) == nil && m.Annotations[scale.SetUIDAnnotation] == string(s.owner.Common().UID)
 }
 
 // concerns reports whether a child is one of those that the cache is asked for.
-func (s *Scope[CS, CU]) concerns(m *metav1.PartialObjectMetadata) bool {
+func (s *Scope[S, U, CS, CU]) concerns(m *metav1.PartialObjectMetadata) bool {
 	controller := metav1.GetControllerOfNoCopy(m)
 	return s.controlled(m) || ((controller == nil || s.frame.isOwner(controller, s.owner.Common().Key.Name)) &&
 		s.selector.Matches(labels.Set(m.Labels)))
 }
 
 // EachLive passes the metadata of all objects of the children's kind in a namespace to a function, as the API server has them.
-func (f *Frame[CS, CU]) EachLive(ctx context.Context, namespace string, each func(*metav1.PartialObjectMetadata)) error {
+func (f *Frame[S, U, CS, CU]) EachLive(ctx context.Context, namespace string, each func(*metav1.PartialObjectMetadata)) error {
+	return EachLive(ctx, f.owner.Ports.APIReader, f.kind.GVK, namespace, each)
+}
+
+// EachLive passes the metadata of all objects of a kind in a namespace to a function, as the API server has them.
+func EachLive(
+	ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, namespace string, each func(*metav1.PartialObjectMetadata),
+) error {
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(f.kind.GVK.GroupVersion().WithKind(f.kind.GVK.Kind + "List"))
-	if err := f.ports.APIReader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("list %s objects: %w", f.kind.GVK.Kind, err)
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
 	}
 	for i := range list.Items {
 		each(&list.Items[i])
@@ -107,7 +115,7 @@ func (f *Frame[CS, CU]) EachLive(ctx context.Context, namespace string, each fun
 }
 
 // Live returns the metadata of the children that the owner controls as the API server itself knows them, by name.
-func (s *Scope[CS, CU]) Live(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
+func (s *Scope[S, U, CS, CU]) Live(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
 	own := map[string]metav1.PartialObjectMetadata{}
 	err := s.frame.EachLive(ctx, s.owner.Common().Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 		if s.controlled(m) {
@@ -119,7 +127,7 @@ func (s *Scope[CS, CU]) Live(ctx context.Context) (map[string]metav1.PartialObje
 
 // AllGone reports whether the API server confirms that the owner controls no child any more. Otherwise it requests another pass: the events
 // of the children are on the way.
-func (s *Scope[CS, CU]) AllGone(ctx context.Context) (bool, error) {
+func (s *Scope[S, U, CS, CU]) AllGone(ctx context.Context) (bool, error) {
 	live, err := s.Live(ctx)
 	if len(live) > 0 {
 		s.owner.Requeue(engine.BehindRetry)
@@ -127,6 +135,6 @@ func (s *Scope[CS, CU]) AllGone(ctx context.Context) (bool, error) {
 	return err == nil && len(live) == 0, err
 }
 
-func (s *Scope[CS, CU]) key(name string) types.NamespacedName {
+func (s *Scope[S, U, CS, CU]) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.owner.Common().Key.Namespace, Name: name}
 }

@@ -45,7 +45,7 @@ func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {
 	for _, uid := range []types.UID{"alive", "gone"} {
 		r.synced[uid] = inStep{}
 	}
-	s := &Scope[contract.MachineState, contract.MachineUpdate]{memory: r}
+	s := &Scope[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]{memory: r}
 	s.Own = []Child[contract.MachineState]{{Metadata: &contract.Metadata{UID: "alive"}}}
 	require.NoError(t, s.Sync("", nil))
 	require.Equal(t, map[types.UID]inStep{"alive": {}}, r.synced)

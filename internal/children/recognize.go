@@ -19,7 +19,7 @@ import (
 
 // lost names what an object lacks of what its owner recognizes its child of a slot by, empty when it has all of it. The Cluster of one that
 // a Maker has made of another Go type than the kind's is compared when the cache shows it.
-func (s *Scope[CS, CU]) lost(obj client.Object, e scale.Entry) string {
+func (s *Scope[S, U, CS, CU]) lost(obj client.Object, e scale.Entry) string {
 	owner := s.owner.Common()
 	made, err := s.frame.child(obj)
 	inCluster := err != nil || s.inCluster(made)
@@ -44,7 +44,7 @@ func (s *Scope[CS, CU]) lost(obj client.Object, e scale.Entry) string {
 
 // notKept returns an error about a child that the API server has stored without what its owner recognizes it by. Its slot stays reserved,
 // so that no other one is made in its place, also by another process. One in deletion is no such child.
-func (s *Scope[CS, CU]) notKept(obj client.Object, e scale.Entry) error {
+func (s *Scope[S, U, CS, CU]) notKept(obj client.Object, e scale.Entry) error {
 	lost := s.lost(obj, e)
 	if lost == "" || obj.GetDeletionTimestamp() != nil {
 		return nil
@@ -54,7 +54,7 @@ func (s *Scope[CS, CU]) notKept(obj client.Object, e scale.Entry) error {
 }
 
 // reserved returns the entry of the ledger for a name.
-func (s *Scope[CS, CU]) reserved(name string) (scale.Entry, bool) {
+func (s *Scope[S, U, CS, CU]) reserved(name string) (scale.Entry, bool) {
 	at := slices.IndexFunc(s.Ledger.Pending, func(e scale.Entry) bool { return e.Name == name })
 	if at < 0 {
 		return scale.Entry{}, false
@@ -64,11 +64,11 @@ func (s *Scope[CS, CU]) reserved(name string) (scale.Entry, bool) {
 
 // Repair gives the metadata of creation again to the children that were stored without it. made returns a child as it is created, and
 // creates nothing. The owner stays held in this pass.
-func (s *Scope[CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (client.Object, error)) error {
+func (s *Scope[S, U, CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (client.Object, error)) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.unkept)) {
 		one := s.unkept[name]
-		if s.frame.writer.Behind(one.Object) {
+		if s.frame.owner.Writer.Behind(one.Object) {
 			continue
 		}
 		e, _ := s.reserved(name)
@@ -77,7 +77,7 @@ func (s *Scope[CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (clie
 			var u CU
 			m := engine.ChangesOf(&u).MetadataUpdate
 			*m = Given{}.Changes(one.Metadata, want.GetLabels(), want.GetAnnotations(), false)
-			m.OwnerReferences = contract.SetTo(Owned(one.OwnerReferences, s.frame.refer(s.owner.Common().Metadata, true)))
+			m.OwnerReferences = contract.SetTo(Owned(one.OwnerReferences, s.frame.owner.OwnerReference(s.owner.Common().Metadata, true)))
 			_, err = s.Write(ctx, one.Object, s.frame.kind, u)
 		}
 		if !external.SaysGone(err) {
@@ -89,13 +89,13 @@ func (s *Scope[CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (clie
 
 // recognize holds an owner with a child that was not stored as it was created, or that is of another Cluster: the name of a Cluster never
 // changes.
-func (s *Scope[CS, CU]) recognize(m Child[CS]) {
+func (s *Scope[S, U, CS, CU]) recognize(m Child[CS]) {
 	owner, have := s.owner.Common(), engine.CommonOf(m.State)
 	if !owner.Deleting.IsZero() {
 		return
 	}
 	if !s.inCluster(m) {
-		s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind, owner, have.ClusterName))
+		s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind.GVK.Kind, owner, have.ClusterName))
 	}
 	if e, found := s.reserved(m.Key.Name); found {
 		if err := s.notKept(m.Object, e); err != nil {
@@ -109,18 +109,20 @@ func (s *Scope[CS, CU]) recognize(m Child[CS]) {
 }
 
 // unrecognized holds the owner because of a child, which a person or another component has to mend.
-func (s *Scope[CS, CU]) unrecognized(why string) {
+func (s *Scope[S, U, CS, CU]) unrecognized(why string) {
 	if !slices.Contains(s.Holds, scale.Hold{Reason: ReasonClaimFailed, Message: why}) {
 		s.Hold(ReasonClaimFailed, why)
 	}
 }
 
 // Reserved returns how many slots of a ledger are reserved for children that do not exist.
-func (s *Scope[CS, CU]) Reserved(ledger scale.Ledger) int { return len(ledger.Pending) - len(s.unkept) }
+func (s *Scope[S, U, CS, CU]) Reserved(ledger scale.Ledger) int {
+	return len(ledger.Pending) - len(s.unkept)
+}
 
 // Abandon returns a ledger without the n slots that were taken last. Those of children that were not stored as they were created stay, and
 // all others with them.
-func (s *Scope[CS, CU]) Abandon(ledger scale.Ledger, n int) scale.Ledger {
+func (s *Scope[S, U, CS, CU]) Abandon(ledger scale.Ledger, n int) scale.Ledger {
 	if len(s.unkept) > 0 {
 		return ledger
 	}

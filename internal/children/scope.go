@@ -20,7 +20,7 @@ import (
 
 // Scope is one pass over the children of one owner. Fill it with Frame.Begin, and call its methods in the order of the package's
 // documentation. Only the worker that runs the pass uses it. The slices must not be changed.
-type Scope[CS, CU any] struct {
+type Scope[S, U, CS, CU any] struct {
 	// Own are the children that the owner controls, those in deletion included, and Known says that Observe has read them.
 	Own   []Child[CS]
 	Known bool
@@ -35,8 +35,8 @@ type Scope[CS, CU any] struct {
 	// Holds keep the owner from creating children in this pass.
 	Holds []scale.Hold
 
-	frame    *Frame[CS, CU]
-	owner    Owner
+	frame    *Frame[S, U, CS, CU]
+	owner    *engine.Scope[S, U]
 	memory   *Memory
 	selector labels.Selector
 	// candidates are the children that the owner controls or may come to control, as the cache shows them, and names those of all objects
@@ -52,14 +52,14 @@ type Scope[CS, CU any] struct {
 }
 
 // Begin fills an empty Scope for an owner. memory is what is remembered of this owner, by its UID. Begin keeps both.
-func (f *Frame[CS, CU]) Begin(s *Scope[CS, CU], owner Owner, memory *Memory) {
+func (f *Frame[S, U, CS, CU]) Begin(s *Scope[S, U, CS, CU], owner *engine.Scope[S, U], memory *Memory) {
 	s.frame, s.owner, s.memory = f, owner, memory
 }
 
 // Observe reads the children of the owner and its ledger, and claims the children that are the owner's to claim. After an error, or when
 // Waiting is set, nothing can be decided in this pass. Children that could not be adopted or released are no error: they are in Unclaimed,
 // and hold creations.
-func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector) error {
+func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context, selector labels.Selector) error {
 	s.selector = selector
 	err := s.frame.Synced(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Scope[CS, CU]) Observe(ctx context.Context, selector labels.Selector) e
 
 // list lists the children that the owner controls, or may come to control. What is not the owner's own is read only when it matches: it
 // may be unreadable.
-func (s *Scope[CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
+func (s *Scope[S, U, CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	var all []Child[CS]
 	owner := s.owner.Common()
 	keys, seen := Keys(owner.Metadata), map[string]bool{}
@@ -109,11 +109,11 @@ func (s *Scope[CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 
 // List returns the objects of the children's kind under a key of the index that are wanted; nil wants all. goes says
 // that they are to be deleted: then one that cannot be read is there nevertheless.
-func (f *Frame[CS, CU]) List(
+func (f *Frame[S, U, CS, CU]) List(
 	ctx context.Context, namespace, key string, goes bool, wanted func(client.Object) bool,
 ) ([]Child[CS], error) {
 	list := engine.NewList(f.kind)
-	err := f.ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{f.owners.IndexName(): key},
+	err := f.owner.Ports.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{f.owner.IndexName(): key},
 		client.UnsafeDisableDeepCopy)
 	var all []Child[CS]
 	var unread error
@@ -137,8 +137,8 @@ func (f *Frame[CS, CU]) List(
 }
 
 // Synced returns an error that matches engine.ErrStale before the first list of children has come back.
-func (f *Frame[CS, CU]) Synced(ctx context.Context) error {
-	informer, err := f.ports.Cache.GetInformer(ctx, engine.NewObject(f.kind), cache.BlockUntilSynced(false))
+func (f *Frame[S, U, CS, CU]) Synced(ctx context.Context) error {
+	informer, err := f.owner.Ports.Cache.GetInformer(ctx, engine.NewObject(f.kind), cache.BlockUntilSynced(false))
 	switch {
 	case err != nil:
 		return fmt.Errorf("watch %s objects: %w", f.kind.GVK.Kind, err)
@@ -149,24 +149,24 @@ func (f *Frame[CS, CU]) Synced(ctx context.Context) error {
 }
 
 // Hold keeps the owner from creating children in this pass, for a reason and with a message for a person.
-func (s *Scope[CS, CU]) Hold(reason, message string) {
+func (s *Scope[S, U, CS, CU]) Hold(reason, message string) {
 	s.Holds = append(s.Holds, scale.Hold{Reason: reason, Message: message})
 }
 
 // IsHeld reports whether there is a hold with a reason.
-func (s *Scope[CS, CU]) IsHeld(reason string) bool {
+func (s *Scope[S, U, CS, CU]) IsHeld(reason string) bool {
 	return slices.ContainsFunc(s.Holds, func(h scale.Hold) bool { return h.Reason == reason })
 }
 
 // inCluster reports whether a child has the Cluster of its owner.
-func (s *Scope[CS, CU]) inCluster(m Child[CS]) bool {
+func (s *Scope[S, U, CS, CU]) inCluster(m Child[CS]) bool {
 	return engine.CommonOf(m.State).ClusterName == s.owner.Common().ClusterName
 }
 
 // Sync calls a function for each child that is not in step with its owner, and has its Cluster, and remembers those for which it succeeds
 // until they change. with is all that the fields of children which change in place depend on in their owner. A child that has changed a
 // moment ago is left for a later pass, and one that is gone is no error.
-func (s *Scope[CS, CU]) Sync(with string, do func(Child[CS]) error) error {
+func (s *Scope[S, U, CS, CU]) Sync(with string, do func(Child[CS]) error) error {
 	var errs []error
 	synced := map[types.UID]inStep{}
 	for _, m := range s.Own {
@@ -175,7 +175,7 @@ func (s *Scope[CS, CU]) Sync(with string, do func(Child[CS]) error) error {
 			synced[m.UID] = now
 			continue
 		}
-		if s.frame.writer.Behind(m.Object) || !s.inCluster(m) {
+		if s.frame.owner.Writer.Behind(m.Object) || !s.inCluster(m) {
 			continue
 		}
 		err := do(m)

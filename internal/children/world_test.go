@@ -24,16 +24,12 @@ import (
 )
 
 type (
-	scope  = children.Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	scope = children.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate,
+		contract.MachineSetState, contract.MachineSetUpdate]
 	memory = children.Memory
+	// owner is a deployment as the owner of its sets.
+	owner = *engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 )
-
-// owner is a deployment as the owner of its sets.
-type owner struct {
-	*engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
-}
-
-func (o owner) Common() contract.Common { return o.State.Common() }
 
 const given = "example.com/given"
 
@@ -48,9 +44,10 @@ type world struct {
 	client     client.WithWatch
 	deployment *unstructured.Unstructured
 	frame      *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
-	sets       *children.Frame[contract.MachineSetState, contract.MachineSetUpdate]
-	memory     *memory
-	recorder   *events.FakeRecorder
+	sets       *children.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate,
+		contract.MachineSetState, contract.MachineSetUpdate]
+	memory   *memory
+	recorder *events.FakeRecorder
 }
 
 func newMemory() *memory { return children.NewMemory() }
@@ -145,8 +142,8 @@ func (w *world) stored() map[string]*unstructured.Unstructured {
 func (w *world) begin() (*scope, owner, error) {
 	w.t.Helper()
 	require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
-	o, s := owner{&engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{}}, &scope{}
-	require.NoError(w.t, engine.Begin(o.Scope, w.frame, w.deployment.DeepCopy()))
+	o, s := &engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{}, &scope{}
+	require.NoError(w.t, engine.Begin(o, w.frame, w.deployment.DeepCopy()))
 	w.sets.Begin(s, o, w.memory)
 	selector, err := selectorOf(&o.State)
 	require.NoError(w.t, err)

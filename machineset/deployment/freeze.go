@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/safety"
 )
@@ -32,7 +31,7 @@ func FreezeStep() Step {
 		}
 		slices.Sort(facts.Frozen)
 		verdict := safety.Follow(facts)
-		children.Freeze(&s.Scope, &s.children, &s.Update.ReplicatedUpdate, gvk, facts.Freezing, verdict, facts.Unfreeze && len(facts.Frozen) == 0)
+		s.children.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, facts.Unfreeze && len(facts.Frozen) == 0)
 		return engine.Result{Checkpoint: verdict.Action != safety.Keep}, nil
 	}}
 }

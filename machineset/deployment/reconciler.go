@@ -20,14 +20,16 @@ import (
 
 type reconciler = engine.Reconciler[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]
 
+type frameOf[CS, CU any] = children.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, CS, CU]
+
 // Reconciler brings the Machines of each deployment to its template. Its methods Reconcile, ReconcileObject and Forget are those of
 // engine.Reconciler; a loop of your own calls Index once before the cache starts. Safe for concurrent use for different deployments.
 type Reconciler struct {
 	*reconciler
 
 	frame    *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
-	sets     *children.Frame[contract.MachineSetState, contract.MachineSetUpdate]
-	machines *children.Frame[contract.MachineState, contract.MachineUpdate]
+	sets     *frameOf[contract.MachineSetState, contract.MachineSetUpdate]
+	machines *frameOf[contract.MachineState, contract.MachineUpdate]
 	kinds    contract.Kinds
 	options  Options
 	memory   *engine.Memory[recollection]
@@ -63,13 +65,13 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 
 func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	s.mem = r.memory.Of(s.State.Key, s.State.UID)
-	r.sets.Begin(&s.children, s, s.mem.sets)
+	r.sets.Begin(&s.children, &s.Scope, s.mem.sets)
 	s.ReadCluster(ctx)
 }
 
 // flush writes the object at the end of a pass.
 func flush(ctx context.Context, s *Scope, err error) error {
-	return children.Flush(ctx, &s.Scope, &s.children, unobserved, err)
+	return s.children.Flush(ctx, unobserved, err)
 }
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill the ports of

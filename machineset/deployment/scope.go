@@ -28,7 +28,8 @@ type Scope struct {
 
 	// children are the MachineSets as the room of children sees them, and observed the same ones with their Machines. selector says which
 	// are the deployment's.
-	children    children.Scope[contract.MachineSetState, contract.MachineSetUpdate]
+	children children.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate,
+		contract.MachineSetState, contract.MachineSetUpdate]
 	observed    []*set
 	selector    labels.Selector
 	selectorErr error
