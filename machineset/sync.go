@@ -1,6 +1,7 @@
 package machineset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -29,8 +30,8 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 	before := children.ReadGiven(m.Metadata, GivenAnnotation)
 	var u contract.MachineUpdate
 	if m.Deleting.IsZero() {
-		u.MetadataUpdate = metadataOf(m.Metadata, before, &s.State)
-		if !changesNothing(u.MetadataUpdate) {
+		u.MetadataUpdate = before.Changes(m.Metadata, machineLabels(&s.State), s.State.Template.Annotations)
+		if len(u.Labels)+len(u.Annotations) > 0 {
 			for _, ref := range []contract.Ref{m.State.Bootstrap, m.State.Infrastructure} {
 				if err := s.syncPart(ctx, ref, before); err != nil {
 					return err
@@ -51,7 +52,7 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 		record.Record(m.Metadata, GivenAnnotation, &u.MetadataUpdate)
 		return nil
 	})
-	_, err := s.machines.Write(ctx, m.Object, kind, u)
+	_, err := engine.Write(ctx, s.env.frame.Writer, kind, m.Object, u, false)
 	return err
 }
 
@@ -81,45 +82,24 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 		return nil
 	}
 	found, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
-	if err != nil {
+	s.Requeue(found.RetryAfter)
+	switch {
+	case err != nil:
 		return err
-	}
-	switch found.Presence {
-	case external.NotReferenced, external.Absent, external.KindMissing:
+	case found.Presence == external.Unread:
+		return fmt.Errorf("read %s %s, which is to get labels and annotations: %s", ref.Kind, s.key(ref.Name),
+			cmp.Or(found.Problem.Message, "it could not be read yet"))
+	case found.Presence != external.Present || found.Deleting():
 		return nil
-	case external.Unread:
-		if found.Problem != (external.Problem{}) && found.Problem.Reason != external.ReasonCacheNotSynced {
-			return fmt.Errorf("read %s %s, which is to get labels and annotations: %s", ref.Kind, s.key(ref.Name), found.Problem.Message)
-		}
-		s.Requeue(found.RetryAfter)
-		return fmt.Errorf("%w: %s %s could not be read yet", engine.ErrStale, ref.Kind, ref.Name)
-	case external.Present:
 	}
 	var have contract.Metadata
 	have.From(found.Object)
-	u := before.Changes(&have, machineLabels(&s.State), s.State.Template.Annotations, true)
-	if changesNothing(u) || found.Deleting() {
-		return nil
+	u := contract.MachineUpdate{MetadataUpdate: before.Changes(&have, machineLabels(&s.State), s.State.Template.Annotations)}
+	metadata := contract.Unstructured(found.GVK, contract.MachineV1Beta2()) // any layout: nothing else is written
+	if _, err := engine.Write(ctx, s.env.frame.Writer, metadata, found.Object, u, false); !external.SaysGone(err) {
+		return err
 	}
-	metadata := map[string]any{"uid": string(have.UID)}
-	for name, changes := range map[string]map[string]contract.Change[string]{"labels": u.Labels, "annotations": u.Annotations} {
-		if len(changes) > 0 {
-			metadata[name] = merged(changes)
-		}
-	}
-	return s.PatchMetadata(ctx, "write", found, metadata)
-}
-
-// merged returns changes as a merge patch.
-func merged(changes map[string]contract.Change[string]) map[string]any {
-	texts := make(map[string]any, len(changes))
-	for key, change := range changes {
-		texts[key] = nil
-		if text, set := change.Value(); set {
-			texts[key] = text
-		}
-	}
-	return texts
+	return nil
 }
 
 // GivenAnnotation of a Machine records what its set gave it, so that a value that the set's template no longer has is removed, and values
@@ -131,13 +111,4 @@ func giving(set *contract.MachineSetState, fields []string) children.Given {
 	return children.Given{
 		Labels: machineLabels(set), Annotations: slices.Sorted(maps.Keys(set.Template.Annotations)), Fields: slices.Sorted(slices.Values(fields)),
 	}
-}
-
-// metadataOf returns the changes of the labels and annotations of a Machine.
-func metadataOf(have *contract.Metadata, before children.Given, set *contract.MachineSetState) contract.MetadataUpdate {
-	return before.Changes(have, machineLabels(set), set.Template.Annotations, false)
-}
-
-func changesNothing(u contract.MetadataUpdate) bool {
-	return len(u.Labels) == 0 && len(u.Annotations) == 0
 }

@@ -146,7 +146,7 @@ func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (t
 	}
 	var u CU
 	engine.ChangesOf(&u).OwnerReferences = contract.SetTo(owners)
-	written, err := s.Write(ctx, m.Object, s.frame.kind, u)
+	written, err := engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, m.Object, u, false)
 	switch {
 	case external.SaysGone(err):
 		return m, false, nil
@@ -170,10 +170,4 @@ func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (t
 	}
 	s.owner.Eventf(corev1.EventTypeNormal, eventAdopt, "Adopt"+name, "Adopted %s %q", name, m.Key.Name)
 	return taken, true, nil
-}
-
-// Write writes an update to a child through a kind, the children's own or one whose adapter adds to the update, and returns the answer of
-// the API server. It writes nothing that is stored already, and then returns the child as it is.
-func (s *Scope[S, U, CS, CU]) Write(ctx context.Context, child contract.Object, kind contract.KindOf[CS, CU], u CU) (contract.Object, error) {
-	return engine.Write(ctx, s.frame.owner.Writer, kind, child, u, false)
 }

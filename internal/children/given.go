@@ -54,16 +54,15 @@ func (g Given) Of(made contract.Object, annotation string) (client.Object, error
 }
 
 // Changes returns the changes that give an object labels and annotations: these are added, and values that were given before and are not
-// wanted any more are removed. unseen: also those that have lacks. The cache may have yet to show the write that gave them to an object
-// that a child refers to, and the record of the child forgets them now.
-func (g Given) Changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string, unseen bool) contract.MetadataUpdate {
+// wanted any more are removed.
+func (g Given) Changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string) contract.MetadataUpdate {
 	return contract.MetadataUpdate{
-		Labels:      changes(have.Labels, wantLabels, slices.Collect(maps.Keys(g.Labels)), unseen),
-		Annotations: changes(have.Annotations, wantAnnotations, g.Annotations, unseen),
+		Labels:      changes(have.Labels, wantLabels, slices.Collect(maps.Keys(g.Labels))),
+		Annotations: changes(have.Annotations, wantAnnotations, g.Annotations),
 	}
 }
 
-func changes(have, want map[string]string, gave []string, unseen bool) map[string]contract.Change[string] {
+func changes(have, want map[string]string, gave []string) map[string]contract.Change[string] {
 	all := map[string]contract.Change[string]{}
 	for key, value := range want {
 		if got, found := have[key]; !found || got != value {
@@ -72,7 +71,7 @@ func changes(have, want map[string]string, gave []string, unseen bool) map[strin
 	}
 	for _, key := range gave {
 		_, wanted := want[key]
-		if _, found := have[key]; (found || unseen) && !wanted {
+		if _, found := have[key]; found && !wanted {
 			all[key] = contract.Cleared[string]()
 		}
 	}

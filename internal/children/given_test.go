@@ -16,16 +16,10 @@ func TestGivenChanges(t *testing.T) {
 	before := children.Given{Labels: map[string]string{"pool": "workers", "new": "2"}, Annotations: []string{"other"}}
 
 	t.Run("a child loses what is shown", func(t *testing.T) {
-		require.Empty(t, before.Changes(have, wanted, nil, false).Labels)
-	})
-	t.Run("a part loses what the cache has yet to show", func(t *testing.T) {
-		u := before.Changes(have, wanted, nil, true)
-		gone := map[string]contract.Change[string]{"new": contract.Cleared[string]()}
-		require.Equal(t, gone, u.Labels)
-		require.Equal(t, map[string]contract.Change[string]{"other": contract.Cleared[string]()}, u.Annotations)
+		require.Empty(t, before.Changes(have, wanted, nil).Labels)
 	})
 	t.Run("nothing is to be taken back", func(t *testing.T) {
-		u := children.Given{Labels: wanted}.Changes(have, wanted, nil, true)
+		u := children.Given{Labels: wanted}.Changes(have, wanted, nil)
 		require.Empty(t, u.Labels)
 		require.Empty(t, u.Annotations)
 	})

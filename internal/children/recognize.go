@@ -76,9 +76,9 @@ func (s *Scope[S, U, CS, CU]) Repair(ctx context.Context, made func(scale.Entry)
 		if err == nil {
 			var u CU
 			m := engine.ChangesOf(&u).MetadataUpdate
-			*m = Given{}.Changes(one.Metadata, want.GetLabels(), want.GetAnnotations(), false)
+			*m = Given{}.Changes(one.Metadata, want.GetLabels(), want.GetAnnotations())
 			m.OwnerReferences = contract.SetTo(Owned(one.OwnerReferences, s.frame.owner.OwnerReference(s.owner.Common().Metadata, true)))
-			_, err = s.Write(ctx, one.Object, s.frame.kind, u)
+			_, err = engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, one.Object, u, false)
 		}
 		if !external.SaysGone(err) {
 			errs = append(errs, err)

@@ -122,7 +122,7 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 	}
 	annotations[scale.LimitsAnnotation] = s.limits(one.UID).String()
 	before := children.ReadGiven(one.Metadata, GivenAnnotation)
-	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(one.Metadata, setLabels(&s.State), annotations, false)}
+	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(one.Metadata, setLabels(&s.State), annotations)}
 	kind := children.Also(s.env.kinds.Set, func(obj contract.Object, u *contract.MachineSetUpdate) error {
 		fields, err := s.env.kinds.SetMaker.SyncSet(s.Object, obj, before.Fields)
 		if err != nil {
@@ -131,7 +131,7 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 		given(&s.State, fields).Record(one.Metadata, GivenAnnotation, &u.MetadataUpdate)
 		return nil
 	})
-	_, err := s.children.Write(ctx, one.Object, kind, u)
+	_, err := engine.Write(ctx, s.env.frame.Writer, kind, one.Object, u, false)
 	return err
 }
 
