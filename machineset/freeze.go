@@ -48,7 +48,7 @@ func FreezeStep(o FreezeOptions) Step {
 			return Result{}, err
 		}
 		verdict := safety.Evaluate(facts)
-		*s.env.highs.Of(s.State.Key, s.State.UID) = verdict.Mark
+		s.env.memory.Of(s.State.Key, s.State.UID).Mark = verdict.Mark
 		s.machines.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, safety.AsksToUnfreeze(s.env.kinds.Set.GVK.Group, &s.State.Metadata))
 		result := Result{Checkpoint: verdict.Action != safety.Keep}
 		if facts.Freezing != safety.NotFrozen {
@@ -63,7 +63,7 @@ func (s *Scope) freezeFacts(ctx context.Context, o FreezeOptions) (safety.Set, e
 	group := s.env.kinds.Set.GVK.Group
 	facts := safety.Set{
 		Freezing: safety.FreezingOf(group, &s.State.Metadata, s.Stored), Unfreeze: safety.AsksToUnfreeze(group, &s.State.Metadata),
-		Mark: *s.env.highs.Of(s.State.Key, s.State.UID), Limits: o.Limits, Now: s.Now,
+		Mark: s.env.memory.Of(s.State.Key, s.State.UID).Mark, Limits: o.Limits, Now: s.Now,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -25,8 +23,7 @@ type Reconciler struct {
 	kinds    contract.Kinds
 	options  Options
 	memory   *engine.Memory[children.Memory]
-	highs    *engine.Memory[contract.Opt[int]] // safety.Verdict.Mark of each set, with FreezeStep
-	marks    []string                          // see scale.Marks
+	marks    []string // see scale.Marks
 	machines *children.Frame[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]
 }
 
@@ -43,7 +40,6 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
 		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(children.NewMemory, nil),
-		highs: engine.NewMemory(func() *contract.Opt[int] { return new(contract.Opt[int]) }, nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,
@@ -51,7 +47,7 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 		}),
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
-		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.forget,
+		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
 		NewScope: func() *Scope { return &Scope{env: r} },
 	})
 	return r, nil
@@ -60,11 +56,6 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	r.machines.Begin(&s.machines, &s.Scope, r.memory.Of(s.State.Key, s.State.UID))
 	s.ReadCluster(ctx)
-}
-
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.memory.Forget(key)
-	r.highs.Forget(key)
 }
 
 // flush writes the object at the end of a pass.

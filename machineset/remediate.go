@@ -20,10 +20,10 @@ import (
 // recorded first, on the version of the set that was read, then said in the Machine's condition, and then done, so that a process that is
 // stopped in between, or another one whose caches are behind, replaces no second Machine for the same.
 func remediateStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.machines.Waiting || !s.concernsRemediation() {
+	if s.machines.Waiting {
 		return Result{}, nil
 	}
-	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return s.env.frame.Writer.Behind(m.Object) && isMarked(m.State) }) {
+	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return s.env.frame.Writer.Behind(m.Object) }) {
 		return Result{RequeueAfter: engine.BehindRetry}, nil
 	}
 	facts, readable := s.remediationFacts()
@@ -51,18 +51,6 @@ func (s *Scope) record(ctx context.Context, replacements scale.Replacements) err
 	}
 	s.ChangeAnnotation(scale.ReplacementsAnnotation, change)
 	return s.Commit(ctx)
-}
-
-// isMarked reports whether a health check, or the set, has said something about a Machine that concerns its remediation.
-func isMarked(m *contract.MachineState) bool {
-	_, found := engine.Find(m.Conditions, contract.ConditionOwnerRemediated)
-	return found
-}
-
-// concernsRemediation reports whether there is anything to decide.
-func (s *Scope) concernsRemediation() bool {
-	_, recorded := s.State.Annotations[scale.ReplacementsAnnotation]
-	return recorded || slices.ContainsFunc(s.machines.Own, func(m member) bool { return isMarked(m.State) })
 }
 
 // remediationFacts are the inputs of the decision, and whether the record of earlier replacements could be read.

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -21,34 +20,23 @@ import (
 // freeKey is the key of children without a controller.
 const freeKey = "free"
 
-func ownerKey(uid types.UID) string { return "owner:" + string(uid) }
-
 // nameKey is the key of children that an owner of this name controls, whatever its UID.
 func nameKey(name string) string { return "set:" + name }
 
-// Keys returns the keys of the index under which an owner finds the children that it controls, which is the first one, and those that it
-// may come to control.
-func Keys(owner *contract.Metadata) []string {
-	return []string{ownerKey(owner.UID), freeKey, nameKey(owner.Key.Name)}
-}
-
-// KeysOf returns the keys of a child in that index. controllerOf returns no request for a child that another kind controls.
-func KeysOf(child client.Object, controllerOf func(metav1.Object) []reconcile.Request) []string {
-	owner := metav1.GetControllerOfNoCopy(child)
-	switch {
-	case owner == nil:
+// keysOf returns the keys of a child in that index.
+func (f *Frame[S, U, CS, CU]) keysOf(child client.Object) []string {
+	switch controller := metav1.GetControllerOfNoCopy(child); {
+	case controller == nil:
 		return []string{freeKey}
-	case len(controllerOf(child)) > 0:
-		return []string{ownerKey(owner.UID), nameKey(owner.Name)}
+	case f.isOwner(controller, controller.Name):
+		return []string{nameKey(controller.Name)}
 	}
 	return nil
 }
 
 // Index registers the index of children with the cache, under the name of the owner's own index. Call it once, before the cache starts.
 func (f *Frame[S, U, CS, CU]) Index(ctx context.Context) error {
-	return f.owner.IndexOther(ctx, engine.NewObject(f.kind), f.kind.GVK.Kind, func(obj client.Object) []string {
-		return KeysOf(obj, f.owner.ControllerOf)
-	})
+	return f.owner.IndexOther(ctx, engine.NewObject(f.kind), f.kind.GVK.Kind, f.keysOf)
 }
 
 // gather is how long an owner waits for further events of its children.

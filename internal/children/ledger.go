@@ -33,63 +33,42 @@ func NotShown(name string) string { return name + "sNotShown" }
 // NotRestored is the reason of the hold on an owner that had children before it was restored, while they do not exist.
 func NotRestored(name string) string { return name + "sNotRestored" }
 
-// ledgerState is what an owner's ledger is.
-type ledgerState uint8
-
-const (
-	// ledgerStored: it is the owner's own, or the owner has neither a ledger nor children.
-	ledgerStored ledgerState = iota
-	// ledgerLost: the owner has children, and no ledger, or an earlier one than they are of.
-	ledgerLost
-	// ledgerForeign: it is that of another owner, from which this one was restored, moved or copied.
-	ledgerForeign
-	// ledgerUnreadable: a person has to correct it.
-	ledgerUnreadable
-)
-
-// ledgerFacts are what a ledgerState depends on.
-type ledgerFacts struct {
-	Owner contract.Common
-	// Highest is the highest slot among the children, and Controls is true when the owner controls one of them.
-	Highest  int64
-	Controls bool
-}
-
-// decideLedger returns the ledger to decide on, and what the stored one is; the error says why that cannot be read. An owner with children
-// always has a ledger of its own, so that it is known when it is restored without them. One in deletion takes no slots, and keeps what it
-// has.
-func decideLedger(f ledgerFacts) (scale.Ledger, ledgerState, error) {
-	text, found := f.Owner.Annotations[scale.LedgerAnnotation]
-	ledger, err := scale.ParseLedger(text)
-	rebuilt := scale.Rebuilt(f.Owner.UID, f.Highest)
+// decideLedger returns the ledger to decide on. It is lost when the owner has children, and no ledger, or an earlier one than they are of, and
+// foreign when it is that of another owner, from which this one was restored, moved or copied. The error says why the stored one cannot be
+// read: a person has to correct it. highest is the highest slot among the children, and controls: the owner controls one of them. An owner
+// with children always has a ledger of its own, so that it is known when it is restored without them. One in deletion takes no slots, and
+// keeps what it has.
+func decideLedger(owner contract.Common, highest int64, controls bool) (ledger scale.Ledger, lost, foreign bool, err error) {
+	text, found := owner.Annotations[scale.LedgerAnnotation]
+	ledger, err = scale.ParseLedger(text)
+	rebuilt := scale.Rebuilt(owner.UID, highest)
 	switch {
 	case found && err != nil:
-		return rebuilt, ledgerUnreadable, err
-	case found && !ledger.IsOf(f.Owner.UID):
-		return rebuilt, ledgerForeign, nil
-	case found && ledger.Set != "" && f.Highest < ledger.Next:
-		return ledger, ledgerStored, nil
-	case f.Controls && f.Owner.Deleting.IsZero():
-		return rebuilt, ledgerLost, nil
+		return rebuilt, false, false, err
+	case found && !ledger.IsOf(owner.UID):
+		return rebuilt, false, true, nil
+	case found && ledger.Set != "" && highest < ledger.Next:
+		return ledger, false, false, nil
+	case controls && owner.Deleting.IsZero():
+		return rebuilt, true, false, nil
 	case !found:
-		return scale.NewLedger(), ledgerStored, nil
+		return scale.NewLedger(), false, false, nil
 	}
-	return ledger, ledgerStored, nil
+	return ledger, false, false, nil
 }
 
-// readLedger sets Ledger, and holds an owner whose ledger cannot be read.
-func (s *Scope[S, U, CS, CU]) readLedger() ledgerState {
-	facts := ledgerFacts{Owner: s.owner.Common()}
+// readLedger sets Ledger, holds an owner whose ledger cannot be read, and reports whether it is lost.
+func (s *Scope[S, U, CS, CU]) readLedger() (lost bool) {
+	owner, controls, highest := s.owner.Common(), false, int64(0)
 	for _, m := range s.candidates {
-		facts.Highest = max(facts.Highest, scale.SlotOf(m.Metadata, facts.Owner.UID))
-		facts.Controls = facts.Controls || s.isController(m.OwnerReferences)
+		highest = max(highest, scale.SlotOf(m.Metadata, owner.UID))
+		controls = controls || s.isController(m.OwnerReferences)
 	}
-	ledger, state, err := decideLedger(facts)
-	if err != nil {
+	var err error
+	if s.Ledger, lost, s.restored, err = decideLedger(owner, highest, controls); err != nil {
 		s.Hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
 	}
-	s.Ledger, s.restored = ledger, state == ledgerForeign
-	return state
+	return lost
 }
 
 // rebuildLedger writes a ledger that was lost, once the cache shows all children, so that no slot of theirs is taken again, nor one of a

@@ -5,12 +5,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Memory is what a process remembers of the children of one owner between passes: keep it by the UID of the owner, for example in a
 // engine.Memory. Losing it costs time and reads, never correctness. Only the worker that reconciles the owner uses it.
 type Memory struct {
+	// Mark is safety.Verdict.Mark of the last evaluation.
+	Mark contract.Opt[int]
+
 	// lag is for how long the cache has not shown all children.
 	lag Lag
 	// refused are the children whose adoption, release or deletion failed the last time, and failedSlots the slots whose creation did, with

@@ -68,7 +68,7 @@ func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context, selector labels.Selec
 	if s.candidates, err = s.list(ctx); err != nil {
 		return err
 	}
-	if s.readLedger() == ledgerLost {
+	if s.readLedger() {
 		if err := s.rebuildLedger(ctx); err != nil || s.Waiting {
 			return err
 		}
@@ -86,15 +86,10 @@ func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context, selector labels.Selec
 func (s *Scope[S, U, CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	var all []Child[CS]
 	owner := s.owner.Common()
-	keys, seen := Keys(owner.Metadata), map[string]bool{}
-	for _, key := range keys {
+	for _, key := range []string{nameKey(owner.Key.Name), freeKey} {
 		more, err := s.frame.List(ctx, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
-			wanted := key == keys[0] || s.selector.Matches(labels.Set(obj.GetLabels()))
-			if seen[obj.GetName()] {
-				return false
-			}
-			if seen[obj.GetName()] = wanted; !wanted && obj.GetAnnotations()[scale.SetUIDAnnotation] == string(owner.UID) &&
-				obj.GetDeletionTimestamp() == nil && metav1.GetControllerOfNoCopy(obj) == nil {
+			wanted := s.selector.Matches(labels.Set(obj.GetLabels())) || key != freeKey && s.controlled(obj)
+			if !wanted && key == freeKey && obj.GetAnnotations()[scale.SetUIDAnnotation] == string(owner.UID) && obj.GetDeletionTimestamp() == nil {
 				s.Released = append(s.Released, obj.GetCreationTimestamp())
 			}
 			return wanted

@@ -92,14 +92,7 @@ func (p Replacements) last() time.Time { return time.Unix(p.Last, 0).UTC() }
 
 // due is when the next Machine may be replaced that was made in place of another one.
 func (p Replacements) due() time.Time {
-	wait := backOff
-	for range p.Count - 1 {
-		if wait >= maxBackOff {
-			break
-		}
-		wait *= 2
-	}
-	return p.last().Add(min(wait, maxBackOff))
+	return p.last().Add(min(backOff<<min(max(p.Count-1, 0), 20), maxBackOff))
 }
 
 // readRecord finds the Machines whose deletion was recorded, and forgets what is over.
