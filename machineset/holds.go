@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -18,10 +16,10 @@ import (
 
 // Reasons of holds: why a set creates nothing for now.
 const (
-	ReasonCreationDisabled = "CreationDisabled"             // an annotation of the set forbids it to create
-	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate" // the selector does not select the labels of the template
-	ReasonNaming           = children.ReasonNaming          // spec.machineNaming makes no valid name, or no free one
-	ReasonPreflightFailed  = "PreflightFailed"              // a check before the creation failed, such as that of the control plane
+	ReasonCreationDisabled = "CreationDisabled"              // an annotation of the set forbids it to create
+	ReasonSelectorMismatch = children.ReasonSelectorMismatch // the selector does not select the labels of the template
+	ReasonNaming           = children.ReasonNaming           // spec.machineNaming makes no valid name, or no free one
+	ReasonPreflightFailed  = "PreflightFailed"               // a check before the creation failed, such as that of the control plane
 	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or released either.
 	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable
 	// ReasonClaimFailed: a Machine could not be adopted or released.
@@ -110,11 +108,7 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	if safety.FreezingOf(s.env.kinds.Set.GVK.Group, &s.State.Metadata, s.State.Conditions) != safety.NotFrozen {
 		s.Hold(ReasonFrozen, "the set is frozen: annotation "+safety.UnfreezeAnnotation+" ends that where it does not end by itself")
 	}
-	if want := machineLabels(&s.State); s.selectorErr == nil && !s.selector.Matches(labels.Set(want)) {
-		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
-			"the selector %s does not match the labels of the template: a new %s would not be the set's own", s.selector,
-			s.env.kinds.Machine.GVK.Kind))
-	}
+	s.machines.CheckSelector(machineLabels(&s.State))
 	if _, err := s.naming(); err != nil {
 		s.Hold(ReasonNaming, err.Error())
 	}

@@ -1,7 +1,6 @@
 package machineset
 
 import (
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -18,11 +17,8 @@ type Scope struct {
 
 	env *Reconciler
 
-	machines children.Scope[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]
-	selector labels.Selector
-	// selectorErr says why the selector cannot be read; then no Machine is created or released.
-	selectorErr error
-	templates   templates
+	machines  children.Scope[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]
+	templates templates
 	// orderErr says why the order of deletions cannot be read, where it keeps Machines.
 	orderErr error
 }

@@ -38,8 +38,8 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	s.Assert(summary.Conditions()...)
 	c, again := summary.Count()
 	u := &s.Update
-	if s.selector != nil && s.selectorErr == nil {
-		u.SelectorText = contract.SetTo(s.selector.String())
+	if !s.machines.IsHeld(ReasonSelectorUnreadable) {
+		u.SelectorText = contract.SetTo(s.machines.Selector.String())
 	}
 	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(c.Replicas), contract.SetTo(c.Ready)
 	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(c.Available), contract.SetTo(c.UpToDate)
@@ -55,7 +55,7 @@ func (s *Scope) summary() children.Summary {
 		Desired: s.State.Replicas, Deleting: !s.State.Deleting.IsZero(),
 		MinReady: s.State.Template.MinReady.Or(0), Machines: machines, TemplateLabels: s.State.Template.Labels, Holds: s.holds(), Now: s.Now,
 	}
-	if facts.Kept = texts(s.machines.Undeleted); len(facts.Kept) > 0 {
+	if facts.Kept = s.machines.Undeleted; len(facts.Kept) > 0 {
 		facts.KeptCause = children.ReasonMachineDeletionFailed
 	}
 	if s.orderErr != nil {
@@ -66,13 +66,4 @@ func (s *Scope) summary() children.Summary {
 		facts.Left = append(facts.Left, e.Name)
 	}
 	return facts
-}
-
-// texts are the texts of errors, each of them short enough to leave room for others.
-func texts(errs []error) []string {
-	all := make([]string, 0, len(errs))
-	for _, err := range errs {
-		all = append(all, engine.Bounded(err.Error(), engine.MaxNoteLength))
-	}
-	return all
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -102,12 +100,7 @@ func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
 // machinesStep ends the pass where the Machines could not be read: nothing is decided after that. Machines that could not be adopted or
 // released do not end it.
 func machinesStep(ctx context.Context, s *Scope) (Result, error) {
-	var err error
-	if s.selector, err = selectorOf(&s.State); err != nil { // until it is corrected, no Machine is created or released
-		s.selector, s.selectorErr = labels.Nothing(), err
-		s.Hold(ReasonSelectorUnreadable, err.Error())
-	}
-	if err := s.machines.Observe(ctx, s.selector); err != nil || s.machines.Waiting {
+	if err := s.machines.Observe(ctx); err != nil || s.machines.Waiting {
 		return Result{Stop: true}, err
 	}
 	if err := s.nameReplicas(ctx); err != nil {

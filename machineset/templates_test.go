@@ -100,7 +100,8 @@ func TestChecksThatCannotBeMadeKeepASetFromCreating(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			frame := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{Tracker: external.NewTracker(broken{}, nil, "test")}
-			s := &Scope{env: &Reconciler{frame: frame}, selector: labels.Everything()}
+			s := &Scope{env: &Reconciler{frame: frame}}
+			s.machines.Selector = labels.Everything()
 			s.Attach(frame)
 			s.Cluster.Presence = external.Present
 			s.Cluster.State.ControlPlane = contract.Ref{Group: "g", Kind: "ControlPlane", Name: "c"}

@@ -95,7 +95,7 @@ const (
 // delay the others; nothing is created meanwhile, because it may count later.
 func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 	own := make([]Child[CS], 0, len(s.candidates))
-	facts := claimFacts{Owner: s.owner.Common(), Selector: s.selector, Named: s.frame.isOwner, GivenAnnotation: s.frame.config.GivenAnnotation}
+	facts := claimFacts{Owner: s.owner.Common(), Selector: s.Selector, Named: s.frame.isOwner, GivenAnnotation: s.frame.config.GivenAnnotation}
 	for _, m := range failedLast(s.candidates, func(m Child[CS]) bool { return s.memory.refused[m.UID] }) {
 		facts.Child = engine.CommonOf(m.State)
 		_, facts.Reserved = s.reserved(m.Key.Name)

@@ -73,7 +73,10 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 	if len(names) > 0 {
 		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulDelete", "Delete"+name, "Deleted %s", s.frame.named(names))
 	}
-	if s.Undeleted = slices.DeleteFunc(slices.Clone(failed), engine.IsStale); len(s.Undeleted) > 0 {
+	for _, err := range slices.DeleteFunc(slices.Clone(failed), engine.IsStale) {
+		s.Undeleted = append(s.Undeleted, engine.Bounded(err.Error(), engine.MaxNoteLength))
+	}
+	if len(s.Undeleted) > 0 {
 		s.owner.Eventf(corev1.EventTypeWarning, "FailedDelete", "Delete"+name, "Failed to delete %ss: %v", name, s.Undeleted[0])
 	}
 	return errors.Join(failed...)

@@ -23,6 +23,8 @@ const (
 	ReasonClaimFailed = "ClaimFailed"
 	// ReasonSelectorUnreadable: the selector of the owner cannot be read, so that no child is adopted or released either.
 	ReasonSelectorUnreadable = "SelectorUnreadable"
+	// ReasonSelectorMismatch: the selector does not select the labels that children get.
+	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate"
 	// ReasonNaming: the names of children are not valid, or none is free.
 	ReasonNaming = "MachineNamingInvalid"
 )

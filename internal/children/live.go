@@ -91,7 +91,7 @@ func (s *Scope[S, U, CS, CU]) isLeft(m *metav1.PartialObjectMetadata) bool {
 func (s *Scope[S, U, CS, CU]) concerns(m *metav1.PartialObjectMetadata) bool {
 	controller := metav1.GetControllerOfNoCopy(m)
 	return s.controlled(m) || ((controller == nil || s.frame.isOwner(controller, s.owner.Common().Key.Name)) &&
-		s.selector.Matches(labels.Set(m.Labels)))
+		s.Selector.Matches(labels.Set(m.Labels)))
 }
 
 // EachLive passes the metadata of all objects of the children's kind in a namespace to a function, as the API server has them.

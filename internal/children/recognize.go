@@ -30,7 +30,7 @@ func (s *Scope[S, U, CS, CU]) lost(obj client.Object, e scale.Entry) string {
 	}{
 		{"metadata.name", obj.GetName() == e.Name},
 		{"metadata.namespace", obj.GetNamespace() == owner.Key.Namespace},
-		{"metadata.labels", s.selector == nil || s.selector.Matches(labels.Set(obj.GetLabels()))},
+		{"metadata.labels", s.Selector.Matches(labels.Set(obj.GetLabels()))},
 		{"metadata.annotations", scale.IsPartOf(obj, owner.UID, e.Slot)},
 		{"metadata.ownerReferences", s.controlled(obj)},
 		{"the name of its Cluster", inCluster},

@@ -24,21 +24,23 @@ type Scope[S, U, CS, CU any] struct {
 	// Own are the children that the owner controls, those in deletion included, and Known says that Observe has read them.
 	Own   []Child[CS]
 	Known bool
+	// Selector is which children are the owner's, since Observe.
+	Selector labels.Selector
 	// Ledger is the creation ledger as it is stored, or as it begins where none is.
 	Ledger scale.Ledger
 	// Waiting: what was read is too old to say anything. The pass ends, and changes no condition; another one is requested.
 	Waiting bool
-	// Unclaimed are the errors of adoptions and releases, and Undeleted those of deletions that the API server has refused, both sorted.
-	Unclaimed, Undeleted []error
+	// Unclaimed are the errors of adoptions and releases, and Undeleted why the API server has refused deletions, both sorted.
+	Unclaimed []error
+	Undeleted []string
 	// Released are the children that the owner has made, nobody controls and it does not select.
 	Released []metav1.Time
 	// Holds keep the owner from creating children in this pass.
 	Holds []scale.Hold
 
-	frame    *Frame[S, U, CS, CU]
-	owner    *engine.Scope[S, U]
-	memory   *Memory
-	selector labels.Selector
+	frame  *Frame[S, U, CS, CU]
+	owner  *engine.Scope[S, U]
+	memory *Memory
 	// candidates are the children that the owner controls or may come to control, as the cache shows them, and names those of all objects
 	// of their kind that the API server has, since ShowsAll, which returns shows. highest is the highest slot among them.
 	candidates []Child[CS]
@@ -58,11 +60,14 @@ func (f *Frame[S, U, CS, CU]) Begin(s *Scope[S, U, CS, CU], owner *engine.Scope[
 
 // Observe reads the children of the owner and its ledger, and claims the children that are the owner's to claim. After an error, or when
 // Waiting is set, nothing can be decided in this pass. Children that could not be adopted or released are no error: they are in Unclaimed,
-// and hold creations.
-func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context, selector labels.Selector) error {
-	s.selector = selector
-	err := s.frame.Synced(ctx)
-	if err != nil {
+// and hold creations. Neither is a selector that cannot be read: until it is corrected, no child is created, adopted or released.
+func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context) error {
+	var err error
+	if s.Selector, err = s.frame.selector(&s.owner.State); err != nil {
+		s.Selector = labels.Nothing()
+		s.Hold(ReasonSelectorUnreadable, err.Error())
+	}
+	if err = s.frame.Synced(ctx); err != nil {
 		return err
 	}
 	if s.candidates, err = s.list(ctx); err != nil {
@@ -88,7 +93,7 @@ func (s *Scope[S, U, CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	owner := s.owner.Common()
 	for _, key := range []string{nameKey(owner.Key.Name), freeKey} {
 		more, err := s.frame.List(ctx, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
-			wanted := s.selector.Matches(labels.Set(obj.GetLabels())) || key != freeKey && s.controlled(obj)
+			wanted := s.Selector.Matches(labels.Set(obj.GetLabels())) || key != freeKey && s.controlled(obj)
 			if !wanted && key == freeKey && obj.GetAnnotations()[scale.SetUIDAnnotation] == string(owner.UID) && obj.GetDeletionTimestamp() == nil {
 				s.Released = append(s.Released, obj.GetCreationTimestamp())
 			}
@@ -141,6 +146,14 @@ func (f *Frame[S, U, CS, CU]) Synced(ctx context.Context) error {
 		return fmt.Errorf("%w: the first list of %s objects has not come back", engine.ErrStale, f.kind.GVK.Kind)
 	}
 	return nil
+}
+
+// CheckSelector holds an owner whose selector does not select the labels that its children get.
+func (s *Scope[S, U, CS, CU]) CheckSelector(gives map[string]string) {
+	if !s.IsHeld(ReasonSelectorUnreadable) && !s.Selector.Matches(labels.Set(gives)) {
+		s.Hold(ReasonSelectorMismatch, fmt.Sprintf("the selector %s does not match the labels of the template: a new %s would not be the %s's own",
+			s.Selector, s.frame.kind.GVK.Kind, s.frame.owner.Kind.GVK.Kind))
+	}
 }
 
 // Hold keeps the owner from creating children in this pass, for a reason and with a message for a person.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -59,8 +60,9 @@ const (
 // says of itself.
 func (f Summary) Count() (c Counters, again time.Duration) {
 	c = Counters{Replicas: int32(len(f.Machines))}
+	template := labels.SelectorFromValidatedSet(f.TemplateLabels)
 	for _, m := range f.Machines {
-		if contains(m.Labels, f.TemplateLabels) {
+		if template.Matches(labels.Set(m.Labels)) {
 			c.FullyLabeled++
 		}
 		if ready, found := engine.Find(m.Conditions, contract.ConditionNodeReady); found && ready.Status == metav1.ConditionTrue {
@@ -83,15 +85,6 @@ func (f Summary) Count() (c Counters, again time.Duration) {
 		}
 	}
 	return c, again
-}
-
-func contains(have, want map[string]string) bool {
-	for key, value := range want {
-		if got, found := have[key]; !found || got != value {
-			return false
-		}
-	}
-	return true
 }
 
 // Unobserved are the conditions that sets and deployments have in common, Paused aside, while their Machines could not be read.

@@ -145,9 +145,7 @@ func (w *world) begin() (*scope, owner, error) {
 	o, s := &engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{}, &scope{}
 	require.NoError(w.t, engine.Begin(o, w.frame, w.deployment.DeepCopy()))
 	w.sets.Begin(s, o, w.memory)
-	selector, err := selectorOf(&o.State)
-	require.NoError(w.t, err)
-	return s, o, s.Observe(w.t.Context(), selector)
+	return s, o, s.Observe(w.t.Context())
 }
 
 // pass repeats passes until one has observed as many sets as the API server has that the deployment controls.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -26,13 +25,10 @@ type Scope struct {
 	env *Reconciler
 	mem *recollection
 
-	// children are the MachineSets as the room of children sees them, and observed the same ones with their Machines. selector says which
-	// are the deployment's.
+	// children are the MachineSets as the room of children sees them, and observed the same ones with their Machines.
 	children children.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate,
 		contract.MachineSetState, contract.MachineSetUpdate]
-	observed    []*set
-	selector    labels.Selector
-	selectorErr error
+	observed []*set
 	// templates are those that do not exist, and missing is what keeps the deployment from creating a set.
 	templates []scale.Hold
 	missing   []string
@@ -79,20 +75,12 @@ func (s *Scope) Hold(reason, message string) { s.children.Hold(reason, message) 
 // setsStep reads the sets and their Machines. It ends the pass where they could not be read, or where the cache is behind: nothing is
 // decided after that.
 func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
-	if s.selector, s.selectorErr = selectorOf(&s.State); s.selectorErr != nil { // until it is fixed, no set is created or released
-		s.selector = labels.Nothing()
-		s.Hold(ReasonSelectorUnreadable, s.selectorErr.Error())
-	}
-	if want := setLabels(&s.State); s.selectorErr == nil && !s.selector.Matches(labels.Set(want)) {
-		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
-			"the selector %s does not match the labels of the template: a new %s would not be the deployment's own",
-			s.selector, s.env.kinds.Set.GVK.Kind))
-	}
 	err := s.env.machines.Synced(ctx)
 	if err == nil {
-		err = s.children.Observe(ctx, s.selector)
+		err = s.children.Observe(ctx)
 	}
 	if err == nil && !s.children.Waiting {
+		s.children.CheckSelector(setLabels(&s.State))
 		err = s.readSets(ctx)
 	}
 	if err != nil || s.children.Waiting {
@@ -104,6 +92,8 @@ func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	}
 	return engine.Result{}, errors.Join(s.children.Unclaimed...)
 }
+
+func (s *Scope) hasSelector() bool { return !s.children.IsHeld(ReasonSelectorUnreadable) }
 
 // nameReplicas names how many Machines the sets are to have in a deployment without a number: in the middle of a rollout that includes the
 // surge. One whose sets were lost waits for a person.
@@ -135,7 +125,7 @@ func (s *Scope) readSets(ctx context.Context) error {
 			if one.diff, err = s.env.kinds.SetMaker.TemplateDiff(s.Object, child.Object); err != nil {
 				return err
 			}
-			if s.selectorErr == nil && !one.selects(&s.State) {
+			if s.hasSelector() && !one.selects(&s.State) {
 				one.diff = append(one.diff, "selector")
 			}
 		}

@@ -39,7 +39,8 @@ func newStale(t *testing.T, names ...string) *stale {
 		Options: engine.Options{Recorder: recorder},
 	})
 	require.NoError(t, err)
-	s := &stale{&Scope{env: r, selector: labels.Everything()}, t, store, recorder}
+	s := &stale{&Scope{env: r}, t, store, recorder}
+	s.children.Selector = labels.Everything()
 	s.State.Key.Namespace, s.State.UID = "default", "deployment-uid"
 	s.Object = testenv.Object(kinds.Deployment.GVK, "deployment")
 	s.Attach(r.frame)

@@ -17,15 +17,15 @@ import (
 // Conditions and reasons that only deployments have. They are Cluster API's, except ConditionProgressing, which is that of Deployments of
 // Kubernetes.
 const (
-	ConditionAvailable       = "Available"                    // as many Machines are available as the strategy requires
-	ConditionRollingOut      = "RollingOut"                   // Machines are being replaced or updated
-	ReasonRollingOut         = "RollingOut"                   // the message says how many Machines are left, and why they are
-	ReasonNotRollingOut      = "NotRollingOut"                // all Machines are up to date
-	ReasonNotAvailable       = "NotAvailable"                 // fewer Machines are available than the strategy requires
-	ConditionProgressing     = "Progressing"                  // the rollout advances
-	ReasonSelectorMismatch   = "SelectorDoesNotMatchTemplate" // the selector does not select the labels of the template
-	ReasonSelectorUnreadable = "SelectorUnreadable"           // spec.selector cannot be read
-	ReasonStrategyUnreadable = "StrategyUnreadable"           // the rollout strategy cannot be read
+	ConditionAvailable       = "Available"                       // as many Machines are available as the strategy requires
+	ConditionRollingOut      = "RollingOut"                      // Machines are being replaced or updated
+	ReasonRollingOut         = "RollingOut"                      // the message says how many Machines are left, and why they are
+	ReasonNotRollingOut      = "NotRollingOut"                   // all Machines are up to date
+	ReasonNotAvailable       = "NotAvailable"                    // fewer Machines are available than the strategy requires
+	ConditionProgressing     = "Progressing"                     // the rollout advances
+	ReasonSelectorMismatch   = "SelectorDoesNotMatchTemplate"    // the selector does not select the labels of the template
+	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable // spec.selector cannot be read
+	ReasonStrategyUnreadable = "StrategyUnreadable"              // the rollout strategy cannot be read
 	phaseScalingUp           = "ScalingUp"
 	phaseScalingDown         = "ScalingDown"
 	phaseRunning             = "Running"
@@ -105,8 +105,8 @@ func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 	s.Assert(s.available(numbers.Available), facts.rollingOut())
 	s.Assert(s.progressing(&facts)...)
 	u := &s.Update
-	if s.selectorErr == nil {
-		u.SelectorText = contract.SetTo(s.selector.String())
+	if s.hasSelector() {
+		u.SelectorText = contract.SetTo(s.children.Selector.String())
 	}
 	u.ObservedReplicas, u.ReadyReplicas = contract.SetTo(numbers.Replicas), contract.SetTo(numbers.Ready)
 	u.AvailableReplicas, u.UpToDateReplicas = contract.SetTo(numbers.Available), contract.SetTo(numbers.UpToDate)
