@@ -29,37 +29,26 @@ const (
 	claimRelease
 )
 
-// claimFacts are what a claim depends on.
-type claimFacts struct {
-	Owner, Child contract.Common
-	Selector     labels.Selector
-	// Named reports whether a reference names an owner of this kind and name, whatever its UID.
-	Named func(ref *metav1.OwnerReference, name string) bool
-	// GivenAnnotation is that of Config.
-	GivenAnnotation string
-	// Reserved: the slot of the child is still reserved, so that its creation is not over.
-	Reserved bool
-}
-
 // decideClaim: an owner adopts a child that has the labels and no controller, unless either is being deleted, and releases a child whose
 // labels were changed. A child that does not match because the owner's own selector has changed is not released: the owner gives it the
 // new labels. Neither is one of another Cluster, nor one that was never as its owner has made it. Rule: the ReplicaSet controller's claims.
-func decideClaim(f claimFacts) claim {
-	controller := controllerOf(f.Child.OwnerReferences)
-	matches := f.Selector.Matches(labels.Set(f.Child.Labels))
-	goes := !f.Owner.Deleting.IsZero() || !f.Child.Deleting.IsZero()
+func (s *Scope[S, U, CS, CU]) decideClaim(m Child[CS]) claim {
+	owner := s.owner.Common()
+	controller := controllerOf(m.OwnerReferences)
+	matches := s.Selector.Matches(labels.Set(m.Labels))
+	goes := !owner.Deleting.IsZero() || !m.Deleting.IsZero()
 	switch {
-	case controller != nil && controller.UID == f.Owner.UID:
-		if goes || matches || f.Reserved {
+	case controller != nil && controller.UID == owner.UID:
+		if _, reserved := s.reserved(m.Key.Name); goes || matches || reserved { // its creation is not over
 			return claimOwn
 		}
-		if gave := ReadGiven(f.Child.Metadata, f.GivenAnnotation); gave.Labels != nil && f.Selector.Matches(labels.Set(gave.Labels)) {
+		if gave := ReadGiven(m.Metadata, s.frame.config.GivenAnnotation); gave.Labels != nil && s.Selector.Matches(labels.Set(gave.Labels)) {
 			return claimRelease
 		}
 		return claimOwn
-	case !matches || goes || f.Child.ClusterName != f.Owner.ClusterName:
+	case !matches || goes || !s.inCluster(m):
 		return claimNone
-	case controller == nil || f.Named(controller, f.Owner.Key.Name): // the owner of this name is this one, so the other one is gone
+	case controller == nil || s.frame.isOwner(controller, owner.Key.Name): // the owner of this name is this one, so the other one is gone
 		return claimAdopt
 	}
 	return claimNone
@@ -95,11 +84,8 @@ const (
 // delay the others; nothing is created meanwhile, because it may count later.
 func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 	own := make([]Child[CS], 0, len(s.candidates))
-	facts := claimFacts{Owner: s.owner.Common(), Selector: s.Selector, Named: s.frame.isOwner, GivenAnnotation: s.frame.config.GivenAnnotation}
-	for _, m := range failedLast(s.candidates, func(m Child[CS]) bool { return s.memory.refused[m.UID] }) {
-		facts.Child = engine.CommonOf(m.State)
-		_, facts.Reserved = s.reserved(m.Key.Name)
-		c := decideClaim(facts)
+	for _, m := range failedLast(s.candidates, func(m Child[CS]) bool { return s.memory.hasFailed(m.Key.Name) }) {
+		c := s.decideClaim(m)
 		if c == claimOwn {
 			own = append(own, m)
 			s.recognize(m)
@@ -114,7 +100,7 @@ func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 		taken, stays, err := m, c == claimRelease, error(nil)
 		if len(s.Unclaimed) < maxFailed {
 			taken, stays, err = s.take(ctx, m, c)
-			s.memory.attempted(m.UID, err)
+			s.memory.attempted(m.Key.Name, s.memory.failed[m.Key.Name], err)
 		}
 		switch {
 		case err != nil && engine.IsStale(err):

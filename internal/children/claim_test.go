@@ -19,38 +19,44 @@ func ownerRef(apiVersion, kind, name string, uid types.UID, controls bool) metav
 	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: &controls}
 }
 
+// claimed is what a claim depends on.
+type claimed struct {
+	Owner *contract.MachineSetState
+	Child *contract.MachineState
+}
+
 func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 	const v1beta2, fromSet = "cluster.x-k8s.io/v1beta2", "machinist.dev/from-set"
-	controlledBy := func(apiVersion, kind, name string, uid types.UID) func(*claimFacts) {
-		return func(f *claimFacts) {
+	controlledBy := func(apiVersion, kind, name string, uid types.UID) func(*claimed) {
+		return func(f *claimed) {
 			f.Child.OwnerReferences = []metav1.OwnerReference{ownerRef("v1", "Other", "owner", "no-controller", false),
 				ownerRef(apiVersion, kind, name, uid, true)}
 		}
 	}
 	ours := controlledBy(v1beta2, "MachineSet", "workers", "set-uid")
-	both := func(changes ...func(*claimFacts)) func(*claimFacts) {
-		return func(f *claimFacts) {
+	both := func(changes ...func(*claimed)) func(*claimed) {
+		return func(f *claimed) {
 			for _, change := range changes {
 				change(f)
 			}
 		}
 	}
-	relabelled := func(f *claimFacts) { f.Child.Labels["pool"] = "quarantine" }
-	gave := func(record string) func(*claimFacts) {
-		return func(f *claimFacts) { f.Child.Annotations = map[string]string{fromSet: record} }
+	relabelled := func(f *claimed) { f.Child.Labels["pool"] = "quarantine" }
+	gave := func(record string) func(*claimed) {
+		return func(f *claimed) { f.Child.Annotations = map[string]string{fromSet: record} }
 	}
 	gaveOurs := gave(`{"labels":{"pool":"workers","cluster.x-k8s.io/cluster-name":"demo"}}`)
-	machineGoes := func(f *claimFacts) { f.Child.Deleting = time.Unix(1, 0) }
-	setGoes := func(f *claimFacts) { f.Owner.Deleting = time.Unix(1, 0) }
+	machineGoes := func(f *claimed) { f.Child.Deleting = time.Unix(1, 0) }
+	setGoes := func(f *claimed) { f.Owner.Deleting = time.Unix(1, 0) }
 	for name, tc := range map[string]struct {
-		change func(*claimFacts)
+		change func(*claimed)
 		want   claim
 	}{
-		"its labels, and no owner": {func(*claimFacts) {}, claimAdopt},
-		"its labels, and an owner that does not control": {func(f *claimFacts) {
+		"its labels, and no owner": {func(*claimed) {}, claimAdopt},
+		"its labels, and an owner that does not control": {func(f *claimed) {
 			f.Child.OwnerReferences = []metav1.OwnerReference{ownerRef(v1beta2, "MachineSet", "workers", "dead", false)}
 		}, claimAdopt},
-		"its labels, of another cluster":            {func(f *claimFacts) { f.Child.ClusterName = "other" }, claimNone},
+		"its labels, of another cluster":            {func(f *claimed) { f.Child.ClusterName = "other" }, claimNone},
 		"other labels":                              {relabelled, claimNone},
 		"its labels, and it goes":                   {machineGoes, claimNone},
 		"its labels, and the set goes":              {setGoes, claimNone},
@@ -70,20 +76,23 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 		"a set of its name, other labels":           {both(controlledBy(v1beta2, "MachineSet", "workers", "dead"), relabelled), claimNone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set, machine := &contract.MachineSetState{}, &contract.MachineState{}
+			f := claimed{Owner: &contract.MachineSetState{}, Child: &contract.MachineState{}}
+			set, machine := f.Owner, f.Child
 			set.Key, set.UID, set.ClusterName = types.NamespacedName{Namespace: "default", Name: "workers"}, "set-uid", "demo"
 			set.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "workers"}}
 			machine.Labels, machine.ClusterName = map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"}, "demo"
 			selector, err := Selector(set.Selector, set.Common(), contract.SetNameLabel)
 			require.NoError(t, err)
+			tc.change(&f)
 			owner := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{}
 			owner.Kind.GVK = schema.FromAPIVersionAndKind(v1beta2, "MachineSet")
-			frame := Frame[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]{owner: owner}
-			f := claimFacts{
-				Owner: set.Common(), Child: machine.Common(), Selector: selector, Named: frame.isOwner, GivenAnnotation: fromSet,
+			s := &Scope[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]{
+				Selector: selector, owner: &engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]{State: *set},
 			}
-			tc.change(&f)
-			if got := decideClaim(f); got != tc.want {
+			s.frame = &Frame[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]{
+				owner: owner, config: Config{GivenAnnotation: fromSet},
+			}
+			if got := s.decideClaim(Child[contract.MachineState]{State: machine, Metadata: &machine.Metadata}); got != tc.want {
 				t.Errorf("want %s, got %s", tc.want, got)
 			}
 		})

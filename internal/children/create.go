@@ -40,8 +40,9 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
-	done, left := s.Ledger, failedLast(s.Ledger.Pending, s.memory.hasFailed)
-	if first := slices.DeleteFunc(slices.Clone(left), func(e scale.Entry) bool { return s.memory.failedSlots[e.Slot] == "" }); len(first) > 0 {
+	hasFailed := func(e scale.Entry) bool { return s.memory.hasFailed(e.Name) }
+	done, left := s.Ledger, failedLast(s.Ledger.Pending, hasFailed)
+	if first := slices.DeleteFunc(slices.Clone(left), func(e scale.Entry) bool { return s.memory.failed[e.Name] == "" }); len(first) > 0 {
 		left = first // no other one is made before these are recognized
 	}
 	var names []string
@@ -50,7 +51,7 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 		e := left[0]
 		left = left[1:]
 		uid, isNew, err := s.create(ctx, create, e)
-		if s.memory.created(e.Slot, uid, err); err == nil {
+		if s.memory.attempted(e.Name, uid, err); err == nil {
 			done = done.Burn(e.Slot)
 		}
 		if failed = err; isNew && err == nil {
@@ -72,7 +73,7 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 // none of the slots that failed is reserved any more: another process has made the child, an answer was lost, or it is not wanted, so that
 // no attempt will follow that succeeds.
 func (s *Scope[S, U, CS, CU]) Refused() string {
-	if !slices.ContainsFunc(s.Ledger.Pending, s.memory.hasFailed) {
+	if !slices.ContainsFunc(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.hasFailed(e.Name) }) {
 		return ""
 	}
 	return s.memory.failure
@@ -113,7 +114,7 @@ func (s *Scope[S, U, CS, CU]) create(ctx context.Context, create Make, e scale.E
 		if err := s.Existing(ctx, have, s.frame.kind.GVK.Kind, e.Name); err != nil {
 			return "", false, err
 		}
-		if s.controlled(have) || s.memory.failedSlots[e.Slot] == have.GetUID() {
+		if s.controlled(have) || s.memory.failed[e.Name] == have.GetUID() {
 			return have.GetUID(), false, s.notKept(have, e)
 		}
 		return "", false, nil

@@ -58,12 +58,12 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 	name := s.frame.kind.GVK.Kind
 	var names []string
 	var failed []error
-	for _, v := range failedLast(victims, func(v scale.Victim) bool { return s.memory.refused[v.UID] }) {
+	for _, v := range failedLast(victims, func(v scale.Victim) bool { return s.memory.hasFailed(v.Name) }) {
 		if len(failed) >= maxFailed {
 			break
 		}
 		err := s.deleteOne(ctx, v, versions[v.UID])
-		if s.memory.attempted(v.UID, err); err != nil {
+		if s.memory.attempted(v.Name, s.memory.failed[v.Name], err); err != nil {
 			failed = append(failed, err)
 			continue
 		}

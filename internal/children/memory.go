@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Memory is what a process remembers of the children of one owner between passes: keep it by the UID of the owner, for example in a
@@ -17,10 +16,9 @@ type Memory struct {
 
 	// lag is for how long the cache has not shown all children.
 	lag Lag
-	// refused are the children whose adoption, release or deletion failed the last time, and failedSlots the slots whose creation did, with
-	// the child that was not stored as it was created, if there is one: the others come first.
-	refused     map[types.UID]bool
-	failedSlots map[int64]types.UID
+	// failed are the names of the children whose adoption, release, deletion or creation failed the last time, each with the UID of the child
+	// that was not stored as it was created, if there is one: the others come first.
+	failed map[string]types.UID
 	// synced is what the children are in step with.
 	synced map[types.UID]inStep
 	// failedAt is when the last attempt to create has failed, and failure why; zero and empty when it has not.
@@ -33,27 +31,18 @@ type inStep struct{ resourceVersion, with string }
 
 // NewMemory returns what is remembered of an owner at first.
 func NewMemory() *Memory {
-	return &Memory{
-		refused: map[types.UID]bool{}, failedSlots: map[int64]types.UID{}, synced: map[types.UID]inStep{},
+	return &Memory{failed: map[string]types.UID{}, synced: map[types.UID]inStep{}}
+}
+
+// attempted remembers whether a request for a child has failed, and of which one that was not stored as it was created, if that is so.
+func (m *Memory) attempted(name string, uid types.UID, err error) {
+	if delete(m.failed, name); err != nil {
+		m.failed[name] = uid
 	}
 }
 
-// created remembers whether the creation of a slot has failed, and of which child, if it exists.
-func (m *Memory) created(slot int64, uid types.UID, err error) {
-	if delete(m.failedSlots, slot); err != nil {
-		m.failedSlots[slot] = uid
-	}
-}
-
-// hasFailed reports whether the creation of a slot failed the last time.
-func (m *Memory) hasFailed(e scale.Entry) bool {
-	_, failed := m.failedSlots[e.Slot]
+// hasFailed reports whether a request for a child failed the last time.
+func (m *Memory) hasFailed(name string) bool {
+	_, failed := m.failed[name]
 	return failed
-}
-
-// attempted remembers whether a request for a child has failed.
-func (m *Memory) attempted(uid types.UID, err error) {
-	if delete(m.refused, uid); err != nil {
-		m.refused[uid] = true
-	}
 }

@@ -41,19 +41,13 @@ func (o Order) compare(a, b *Machine) int {
 		TrueFirst(a.Unhealthy, b.Unhealthy), TrueFirst(!a.Ready, !b.Ready)); c != 0 {
 		return c
 	}
+	c := cmp.Compare(a.UID, b.UID)
 	switch o {
 	case Newest:
-		if c := b.Created.Compare(a.Created); c != 0 {
-			return c
-		}
+		c = b.Created.Compare(a.Created)
 	case Oldest:
-		if c := before(a.Created, b.Created); c != 0 {
-			return c
-		}
-	default:
-		if c := cmp.Compare(a.UID, b.UID); c != 0 {
-			return c
-		}
+		c = before(a.Created, b.Created)
+	case Random:
 	}
-	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	return cmp.Or(c, cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }

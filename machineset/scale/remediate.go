@@ -118,13 +118,14 @@ func (r *remediation) compare(a, b *Machine) int {
 // decide decides about one marked Machine.
 func (r *remediation) decide(m *Machine) {
 	begun := r.begun(m)
-	reason, message := contract.ReasonRemediationDeferred, r.held()
+	reason, message := contract.ReasonRemediationDeferred, ""
 	switch {
 	case r.Limits.Outdated:
 		reason, message = contract.ReasonCannotBeRemediated, "Machine won't be remediated because it is pending removal due to rollout"
 	case m.Paused:
 		message = "Waiting because the Machine is paused"
-	case message != "":
+	case len(r.Holds) > 0:
+		message = "Waiting because the Machine would not be replaced:\n* " + strings.Join(slices.Sorted(slices.Values(r.Holds)), "\n* ")
 	case begun:
 		message = r.exceeded(m, r.deleting, r.available)
 	default:
@@ -159,14 +160,6 @@ func (r *remediation) exceeded(m *Machine, going, available int) string {
 		return fmt.Sprintf("Waiting because it counts as available, and at least %d available Machines must stay", max(least, 0))
 	}
 	return ""
-}
-
-// held says what keeps the owner from replacing anything, empty for nothing.
-func (r *remediation) held() string {
-	if len(r.Holds) == 0 {
-		return ""
-	}
-	return "Waiting because the Machine would not be replaced:\n* " + strings.Join(slices.Sorted(slices.Values(r.Holds)), "\n* ")
 }
 
 // early says why a Machine that was made in place of another one is not replaced yet, empty when it may be. A time that is ahead was
