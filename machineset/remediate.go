@@ -96,30 +96,26 @@ func (s *Scope) remediationHolds(elsewhere bool, unreadable ...error) (holds []s
 
 // sayDeferred says of marked Machines why they are not replaced, and of recovered ones nothing any more.
 func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
-	errs := make([]error, 0, len(d.Deferred)+len(d.Recovered))
+	errs := make([]error, 0, len(d.Deferred))
 	for _, one := range d.Deferred {
 		_, err := s.sayRemediated(ctx, one.UID, one.Reason, one.Message)
 		errs = append(errs, err)
 	}
-	for _, one := range d.Recovered {
-		_, err := s.writeRemediated(ctx, one.UID, contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}})
-		errs = append(errs, err)
-	}
-	return s.DeferError(errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
-// sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and reports whether the Machine is there.
+// sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and removes that without a reason. It reports whether
+// the Machine is there, which is deleted only as it is then.
 func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) (bool, error) {
-	m := s.ownBy(uid)
-	say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, engine.Bounded(message, engine.MaxMessageLength))
-	return s.writeRemediated(ctx, uid, contract.MachineUpdate{
-		Conditions: contract.ChangedConditions(m.State.Conditions, []metav1.Condition{say}, m.Generation, s.Now),
-	})
-}
-
-// writeRemediated writes to a Machine, which is deleted only as it is then, and reports whether it is there.
-func (s *Scope) writeRemediated(ctx context.Context, uid types.UID, u contract.MachineUpdate) (bool, error) {
-	m := s.ownBy(uid)
+	// every UID of a decision is that of a Machine of the set
+	m := s.machines.Own[slices.IndexFunc(s.machines.Own, func(m member) bool { return m.UID == uid })]
+	u := contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}}
+	if reason != "" {
+		say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, engine.Bounded(message, engine.MaxMessageLength))
+		u = contract.MachineUpdate{
+			Conditions: contract.ChangedConditions(m.State.Conditions, []metav1.Condition{say}, m.Generation, s.Now),
+		}
+	}
 	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, u)
 	if external.SaysGone(err) {
 		return false, nil
@@ -128,11 +124,6 @@ func (s *Scope) writeRemediated(ctx context.Context, uid types.UID, u contract.M
 		m.ResourceVersion = written.GetResourceVersion()
 	}
 	return err == nil, err
-}
-
-// ownBy returns a Machine of the set. Every UID of a decision is that of one of them.
-func (s *Scope) ownBy(uid types.UID) member {
-	return s.machines.Own[slices.IndexFunc(s.machines.Own, func(m member) bool { return m.UID == uid })]
 }
 
 // remediate says in the conditions of Machines that they are replaced, and deletes those that have not changed since.

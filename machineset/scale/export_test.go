@@ -26,6 +26,8 @@ func (m *Machine) AvailableAt(at time.Time) { m.Available, m.availableSince = tr
 // AvailableSince is when a Machine became available.
 func (m *Machine) AvailableSince() time.Time { return m.availableSince }
 
-// AskFirst has a person ask for the remediation of a Machine, and SayRemediating has its owner say that it is deleted for that.
+// AskFirst has a person ask for the remediation of a Machine, SayRemediating has its owner say that it is deleted for that, and SayRecovered
+// that it is no longer marked.
 func (m *Machine) AskFirst()       { m.remediateFirst = true }
 func (m *Machine) SayRemediating() { m.remediating = true }
+func (m *Machine) SayRecovered()   { m.recovered = true }

@@ -53,9 +53,9 @@ type Machine struct {
 	// Ready and Available are what its conditions say. availableSince is when it became available, zero when that is unknown.
 	Ready, Available bool
 	availableSince   time.Time
-	// Ailing: a health check has failed, and waits for the owner (see Ailing). Recovered: the check succeeds again, or says nothing any more,
+	// Ailing: a health check has failed, and waits for the owner (see Ailing). recovered: the check succeeds again, or says nothing any more,
 	// and OwnerRemediated still says otherwise.
-	Ailing, Recovered bool
+	Ailing, recovered bool
 	// remediateFirst: RemediateAnnotation asks for it. remediating: the owner has said that it deletes the Machine for that.
 	remediateFirst, remediating bool
 }
@@ -118,7 +118,7 @@ func Unreachable(state *contract.MachineState) bool {
 
 // readHealth reads what health checks and the owner have said.
 func (m *Machine) readHealth(state *contract.MachineState) {
-	m.Ailing, m.Recovered = Ailing(state), recovered(state)
+	m.Ailing, m.recovered = Ailing(state), recovered(state)
 	_, m.remediateFirst = state.Annotations[RemediateAnnotation]
 	owner := meta.FindStatusCondition(state.Conditions, contract.ConditionOwnerRemediated)
 	m.remediating = owner != nil && owner.Status == metav1.ConditionFalse && owner.Reason == contract.ReasonMachineDeleting

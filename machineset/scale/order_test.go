@@ -156,10 +156,10 @@ func TestOf_ReadsWhatAPlanNeeds(t *testing.T) {
 		"unhealthy Node":      {state(nil, is("NodeHealthy", "False")), with(func(m *scale.Machine) { m.Unhealthy = true })},
 		"failed health check": {state(nil, is("HealthCheckSucceeded", "False")), with(func(m *scale.Machine) { m.Unhealthy = true })},
 		"recovered": {state(nil, is("HealthCheckSucceeded", "True"), is("OwnerRemediated", "False")),
-			with(func(m *scale.Machine) { m.Recovered = true })},
+			with(func(m *scale.Machine) { m.SayRecovered() })},
 		"deferred, and not judged any more": {state(nil, metav1.Condition{
 			Type: "OwnerRemediated", Status: "False", Reason: contract.ReasonRemediationDeferred,
-		}), with(func(m *scale.Machine) { m.Recovered = true })},
+		}), with(func(m *scale.Machine) { m.SayRecovered() })},
 		"requested by another program without a verdict": {state(nil, is("OwnerRemediated", "False")), base},
 		"marked, whatever it says": {state(map[string]string{scale.DeleteAnnotation: "false"}),
 			with(func(m *scale.Machine) { m.Marked = true })},

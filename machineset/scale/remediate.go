@@ -32,11 +32,11 @@ type RemediationFacts struct {
 	Now   time.Time
 }
 
-// deferral says of a marked Machine why it is not replaced now.
+// deferral is what the condition OwnerRemediated of a Machine is to be that is not replaced now.
 type deferral struct {
 	Victim
 	// Reason is contract.ReasonCannotBeRemediated or contract.ReasonRemediationDeferred, and Message says why, and until when where that is
-	// known. The same facts give the same text at a later time.
+	// known. The same facts give the same text at a later time. Empty for a Machine that is no longer marked: the condition is to be removed.
 	Reason, Message string
 }
 
@@ -44,10 +44,8 @@ type deferral struct {
 type Remediation struct {
 	// Delete are the Machines to delete, in order. Store Replacements before the first of them is deleted.
 	Delete []Victim
-	// Deferred are those that wait, and Recovered those that are no longer marked and whose condition OwnerRemediated is to be removed, both
-	// by name.
-	Deferred  []deferral
-	Recovered []Victim
+	// Deferred are those that wait, or have recovered, by name.
+	Deferred []deferral
 	// Replacements are to be stored.
 	Replacements Replacements
 	// Wake is when time alone changes the decision, zero for never.
@@ -93,8 +91,8 @@ func Remediate(f RemediationFacts) Remediation {
 		case m.Deleting:
 		case m.Ailing:
 			marked = append(marked, m)
-		case m.Recovered:
-			r.out.Recovered = append(r.out.Recovered, Victim{m.Name, m.UID})
+		case m.recovered:
+			r.out.Deferred = append(r.out.Deferred, deferral{Victim: Victim{m.Name, m.UID}})
 		}
 	}
 	slices.SortFunc(marked, r.compare)
@@ -102,7 +100,6 @@ func Remediate(f RemediationFacts) Remediation {
 		r.decide(m)
 	}
 	slices.SortFunc(r.out.Deferred, func(a, b deferral) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.out.Recovered, func(a, b Victim) int { return cmp.Compare(a.Name, b.Name) })
 	r.finish()
 	return r.out
 }
@@ -118,7 +115,8 @@ func (r *remediation) compare(a, b *Machine) int {
 // decide decides about one marked Machine.
 func (r *remediation) decide(m *Machine) {
 	begun := r.begun(m)
-	reason, message := contract.ReasonRemediationDeferred, ""
+	var message string
+	reason := contract.ReasonRemediationDeferred
 	switch {
 	case r.Limits.Outdated:
 		reason, message = contract.ReasonCannotBeRemediated, "Machine won't be remediated because it is pending removal due to rollout"

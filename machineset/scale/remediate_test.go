@@ -42,10 +42,11 @@ func shown(r scale.Remediation) string {
 		parts = append(parts, "-"+v.Name)
 	}
 	for _, d := range r.Deferred {
+		if d.Reason == "" {
+			parts = append(parts, "+"+d.Name)
+			continue
+		}
 		parts = append(parts, d.Name+": "+d.Reason+" "+strings.ReplaceAll(d.Message, "\n", " "))
-	}
-	for _, v := range r.Recovered {
-		parts = append(parts, "+"+v.Name)
 	}
 	return strings.Join(parts, "; ")
 }
@@ -119,7 +120,7 @@ func TestWhichMarkedMachinesAreReplaced(t *testing.T) {
 				Machines: []scale.Machine{ailing("a", 1, isSaid, isAvailable, isPaused), ailing("b", 2, isAvailable)}},
 			want: "-b; a: RemediationDeferred Waiting because the Machine is paused"},
 		"one has recovered": {
-			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isHealthy, func(m *scale.Machine) { m.Recovered = true })}},
+			facts: scale.RemediationFacts{Machines: []scale.Machine{ailing("a", 1, isHealthy, (*scale.Machine).SayRecovered)}},
 			want:  "+a"},
 	} {
 		t.Run(name, func(t *testing.T) {
