@@ -99,8 +99,8 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if from, said := have.GetAnnotations()[scale.MadeFromAnnotation]; !said || from == annotations[scale.MadeFromAnnotation] {
 		return ref, gvk.Version, true, nil
 	}
-	// It is left of an attempt before the template was changed, and the slot is given up, unless the Machine was made, which is whole then, and
-	// the cache has yet to show it: then its creation judges it.
+	// It is left of an attempt before the template was changed, and the slot is given up, unless the Machine was made, which is whole then,
+	// and the cache has yet to show it: then its creation judges it.
 	gone, err := external.ConfirmAbsent(ctx, s.env.frame.Ports.APIReader, s.env.kinds.Machine.GVK, s.key(e.Name))
 	return ref, gvk.Version, !gone, err
 }

@@ -49,7 +49,8 @@ func FreezeStep(o FreezeOptions) Step {
 		}
 		verdict := safety.Evaluate(facts)
 		s.env.memory.Of(s.State.Key, s.State.UID).Mark = verdict.Mark
-		s.machines.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, safety.AsksToUnfreeze(s.env.kinds.Set.GVK.Group, &s.State.Metadata))
+		asked := safety.AsksToUnfreeze(s.env.kinds.Set.GVK.Group, &s.State.Metadata)
+		s.machines.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, asked)
 		result := Result{Checkpoint: verdict.Action != safety.Keep}
 		if facts.Freezing != safety.NotFrozen {
 			result.RequeueAfter = o.Period

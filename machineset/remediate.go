@@ -104,14 +104,15 @@ func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
 	return errors.Join(errs...)
 }
 
-// sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and removes that without a reason. It reports whether
-// the Machine is there, which is deleted only as it is then.
+// sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and removes that without a reason. It reports
+// whether the Machine is there, which is deleted only as it is then.
 func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) (bool, error) {
 	// every UID of a decision is that of a Machine of the set
 	m := s.machines.Own[slices.IndexFunc(s.machines.Own, func(m member) bool { return m.UID == uid })]
 	u := contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}}
 	if reason != "" {
-		say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, engine.Bounded(message, engine.MaxMessageLength))
+		message = engine.Bounded(message, engine.MaxMessageLength)
+		say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, message)
 		u = contract.MachineUpdate{
 			Conditions: contract.ChangedConditions(m.State.Conditions, []metav1.Condition{say}, m.Generation, s.Now),
 		}

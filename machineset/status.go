@@ -11,8 +11,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// holds are what keeps the set from creating, for the condition ScalingUp. Where the set lacks no Machine, that it is not to create is worth
-// no word, nor is what could not be read: each new process begins with that.
+// holds are what keeps the set from creating, for the condition ScalingUp. Where the set lacks no Machine, that it is not to create is
+// worth no word, nor is what could not be read: each new process begins with that.
 func (s *Scope) holds() []scale.Hold {
 	enough := len(s.machines.Own) >= int(s.State.Replicas.Or(0))
 	small := []string{ReasonCreationDisabled, engine.ReasonTemplateUnread, ReasonControlPlaneUnread, ReasonPreflightFailed}

@@ -33,11 +33,11 @@ func failedLast[T any](all []T, failed func(T) bool) []T {
 
 func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 
-// Delete requests the deletion of children, in order, each only as it was read, and so only while the owner controls it: one that was chosen
-// because it was not available may be available by now. A rejected one does not delay the others, and no other one is deleted in its place.
-// Caches may be stale, so the API server is asked once whether the owner is as it was read, and, unless keep is 0, how many children exist,
-// and whether the same ones are marked: at least keep children that are not being deleted remain. The pass comes again for one that has
-// changed before; the error for one that changes at the same time matches patch.Retryable.
+// Delete requests the deletion of children, in order, each only as it was read, and so only while the owner controls it: one that was
+// chosen because it was not available may be available by now. A rejected one does not delay the others, and no other one is deleted in
+// its place. Caches may be stale, so the API server is asked once whether the owner is as it was read, and, unless keep is 0, how many
+// children exist, and whether the same ones are marked: at least keep children that are not being deleted remain. The pass comes again for
+// one that has changed before; the error for one that changes at the same time matches patch.Retryable.
 func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
 	if len(victims) == 0 {
 		return nil

@@ -12,10 +12,10 @@
 //  2. [Scope.Sync] calls a function for children that are not in step with the owner;
 //  3. [Scope.AwaitRestored] holds an owner that was restored before its children, and [Scope.Settle] returns the ledger to decide on;
 //  4. [Scope.Grow] asks the API server whether the cache shows all children, before each reservation, reserves slots, writes the ledger on
-//     the version of the owner that was read, before anything is created under its names, and creates the children of all reserved slots, or
-//     judges what has their names;
-//  5. [Scope.Delete] deletes children as they were read, after it has confirmed them with the API server, and [Scope.WriteLedger] writes the
-//     ledger before.
+//     the version of the owner that was read, before anything is created under its names, and creates the children of all reserved slots,
+//     or judges what has their names;
+//  5. [Scope.Delete] deletes children as they were read, after it has confirmed them with the API server, and [Scope.WriteLedger] writes
+//     the ledger before.
 //
 // What package scale says about the prevention of second instances holds for children of any kind. The rules are pure functions, and a
 // [Memory] only saves requests.

@@ -25,8 +25,8 @@ type Config struct {
 	Marks []string
 }
 
-// Frame is what the passes over all owners of a kind share: the Frame of the owners, whose index finds the children of an owner, too, and the
-// children's kind. S and U are the state and the update of an owner, CS and CU those of a child. Safe for concurrent use.
+// Frame is what the passes over all owners of a kind share: the Frame of the owners, whose index finds the children of an owner, too, and
+// the children's kind. S and U are the state and the update of an owner, CS and CU those of a child. Safe for concurrent use.
 type Frame[S, U, CS, CU any] struct {
 	config   Config
 	owner    *engine.Frame[S, U]

@@ -35,11 +35,11 @@ func NotShown(name string) string { return name + "sNotShown" }
 // NotRestored is the reason of the hold on an owner that had children before it was restored, while they do not exist.
 func NotRestored(name string) string { return name + "sNotRestored" }
 
-// decideLedger returns the ledger to decide on. It is lost when the owner has children, and no ledger, or an earlier one than they are of, and
-// foreign when it is that of another owner, from which this one was restored, moved or copied. The error says why the stored one cannot be
-// read: a person has to correct it. highest is the highest slot among the children, and controls: the owner controls one of them. An owner
-// with children always has a ledger of its own, so that it is known when it is restored without them. One in deletion takes no slots, and
-// keeps what it has.
+// decideLedger returns the ledger to decide on. It is lost when the owner has children, and no ledger, or an earlier one than they are of,
+// and foreign when it is that of another owner, from which this one was restored, moved or copied. The error says why the stored one
+// cannot be read: a person has to correct it. highest is the highest slot among the children, and controls: the owner controls one of
+// them. An owner with children always has a ledger of its own, so that it is known when it is restored without them. One in deletion takes
+// no slots, and keeps what it has.
 func decideLedger(owner contract.Common, highest int64, controls bool) (ledger scale.Ledger, lost, foreign bool, err error) {
 	text, found := owner.Annotations[scale.LedgerAnnotation]
 	ledger, err = scale.ParseLedger(text)
@@ -131,17 +131,18 @@ func (s *Scope[S, U, CS, CU]) AwaitRestored(ctx context.Context, desired int) er
 		return s.commit(ctx, s.Ledger)
 	}
 	s.Hold(NotRestored(s.frame.config.Name), fmt.Sprintf("%s was restored, moved or copied with its %ss yet to come: %d of %d are there; "+
-		"if no more of them come, set annotation %s to %s", s.frame.owner.Kind.GVK.Kind, name, len(s.Own), desired, RestoredAnnotation, owner.UID))
+		"if no more of them come, set annotation %s to %s",
+		s.frame.owner.Kind.GVK.Kind, name, len(s.Own), desired, RestoredAnnotation, owner.UID))
 	return nil
 }
 
 // createPause is how long an owner waits after creations that were refused. Its passes in between see everything, and say so.
 const createPause = 5 * time.Second
 
-// Grow reserves n more slots, and creates the children of all reserved ones, but not shortly after creations have failed. Before it reserves
-// any, it asks the API server whether the cache shows all children, see ShowsAll: where it does not, nothing is created. Where all names are
-// taken, that is a hold. Slots that are only resumed were reserved by a pass that has asked. The ledger is written before anything is created
-// under its names.
+// Grow reserves n more slots, and creates the children of all reserved ones, but not shortly after creations have failed. Before it
+// reserves any, it asks the API server whether the cache shows all children, see ShowsAll: where it does not, nothing is created. Where
+// all names are taken, that is a hold. Slots that are only resumed were reserved by a pass that has asked. The ledger is written before
+// anything is created under its names.
 func (s *Scope[S, U, CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n int, naming scale.Naming, create Make) error {
 	if wait := s.memory.failedAt.Add(createPause).Sub(s.frame.owner.Options.Clock.Now()); wait > 0 && wait <= createPause {
 		s.owner.Requeue(wait)

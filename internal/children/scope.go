@@ -67,7 +67,7 @@ func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context) error {
 		s.Selector = labels.Nothing()
 		s.Hold(ReasonSelectorUnreadable, err.Error())
 	}
-	if err = s.frame.Synced(ctx); err != nil {
+	if err := s.frame.Synced(ctx); err != nil {
 		return err
 	}
 	if s.candidates, err = s.list(ctx); err != nil {
@@ -151,7 +151,8 @@ func (f *Frame[S, U, CS, CU]) Synced(ctx context.Context) error {
 // CheckSelector holds an owner whose selector does not select the labels that its children get.
 func (s *Scope[S, U, CS, CU]) CheckSelector(gives map[string]string) {
 	if !s.IsHeld(ReasonSelectorUnreadable) && !s.Selector.Matches(labels.Set(gives)) {
-		s.Hold(ReasonSelectorMismatch, fmt.Sprintf("the selector %s does not match the labels of the template: a new %s would not be the %s's own",
+		s.Hold(ReasonSelectorMismatch, fmt.Sprintf(
+			"the selector %s does not match the labels of the template: a new %s would not be the %s's own",
 			s.Selector, s.frame.kind.GVK.Kind, s.frame.owner.Kind.GVK.Kind))
 	}
 }

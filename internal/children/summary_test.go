@@ -44,7 +44,9 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	absent := func(kind string) scale.Hold {
 		return scale.Hold{Reason: engine.ReasonTemplateMissing, Message: kind + " does not exist"}
 	}
-	missing.Holds = []scale.Hold{absent("KubeadmConfigTemplate"), absent("DockerMachineTemplate"), {Message: "MachineDeployment spec.version is newer"}}
+	missing.Holds = []scale.Hold{
+		absent("KubeadmConfigTemplate"), absent("DockerMachineTemplate"), {Message: "MachineDeployment spec.version is newer"},
+	}
 	would := factsOf(1, stateOf("m1"))
 	would.Holds = []scale.Hold{absent("KubeadmConfigTemplate")}
 	unhealthy := saying("HealthCheckSucceeded", metav1.ConditionFalse, "")
