@@ -113,7 +113,7 @@ func (p *Scope) giveMetadata(ctx context.Context, have contract.Object) error {
 	u, me := contract.MachineUpdate{}, p.OwnerReference()
 	labels, annotations := p.machineMetadata()
 	now := &contract.Metadata{Labels: have.GetLabels(), Annotations: have.GetAnnotations()}
-	u.MetadataUpdate = children.Given{}.Changes(now, labels, annotations, false)
+	u.MetadataUpdate = children.Given{}.Changes(now, labels, annotations)
 	if metav1.GetControllerOfNoCopy(have) == nil || contract.RestoredOwner(have.GetOwnerReferences(), me) {
 		u.OwnerReferences = contract.SetTo(contract.WithOwner(have.GetOwnerReferences(), me))
 	}
@@ -162,8 +162,7 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 		return nil, false, nil // it is too late for them, or there are none
 	}
 	var unknown error
-	reader, machine := p.env.frame.Ports.APIReader, p.env.kinds.Machine.GVK
-	err = children.EachLive(ctx, reader, machine, p.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
+	err = p.env.machines.EachLive(ctx, p.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
 		owned, err := p.owns(ctx, m)
 		unknown = cmp.Or(unknown, err)
 		state := &contract.MachineState{}

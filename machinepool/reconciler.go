@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -27,12 +28,14 @@ type (
 type Reconciler struct {
 	*passes
 
-	frame       *frame
-	kinds       Kinds
-	ports       Ports
-	options     Options
-	memory      *engine.Memory[recollection]
-	workloads   *cluster.Tracker
+	frame     *frame
+	kinds     Kinds
+	ports     Ports
+	options   Options
+	memory    *engine.Memory[recollection]
+	workloads *cluster.Tracker
+	// machines are those that represent single instances.
+	machines    *children.Frame[contract.MachinePoolState, contract.MachinePoolUpdate, contract.MachineState, contract.MachineUpdate]
 	unreadLimit time.Duration // defaultUnreadLimit; tests have a shorter one
 }
 
@@ -55,7 +58,8 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 	}
 	r := &Reconciler{
 		frame: f, kinds: kinds, ports: ports, options: options, unreadLimit: defaultUnreadLimit,
-		memory: engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
+		machines: children.NewFrame(f, kinds.Machine, nil, children.Config{Name: "Machine"}),
+		memory:   engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
 	}
 	f.Track("kinds that MachinePools refer to", r.poolsOf)
 	r.workloads = r.newTracker()

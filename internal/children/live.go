@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,17 +95,10 @@ func (s *Scope[S, U, CS, CU]) concerns(m *metav1.PartialObjectMetadata) bool {
 
 // EachLive passes the metadata of all objects of the children's kind in a namespace to a function, as the API server has them.
 func (f *Frame[S, U, CS, CU]) EachLive(ctx context.Context, namespace string, each func(*metav1.PartialObjectMetadata)) error {
-	return EachLive(ctx, f.owner.Ports.APIReader, f.kind.GVK, namespace, each)
-}
-
-// EachLive passes the metadata of all objects of a kind in a namespace to a function, as the API server has them.
-func EachLive(
-	ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, namespace string, each func(*metav1.PartialObjectMetadata),
-) error {
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("list %s objects: %w", gvk.Kind, err)
+	list.SetGroupVersionKind(f.kind.GVK.GroupVersion().WithKind(f.kind.GVK.Kind + "List"))
+	if err := f.owner.Ports.APIReader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list %s objects: %w", f.kind.GVK.Kind, err)
 	}
 	for i := range list.Items {
 		each(&list.Items[i])
