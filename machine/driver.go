@@ -61,7 +61,8 @@ const (
 //
 // An instance whose provider ID several Machines of a cluster name, as after a Machine was copied, is deleted with the one that alone has
 // recorded its Node. Otherwise it stays until all of them are being deleted, or one has the provider ID alone; the condition Deleting names
-// the others. A Machine without a provider ID is one of them when the Driver finds the instance by its Token. One of another cluster, as
+// the others. A Machine without a provider ID is one of them when the Driver finds the instance by its Token. Where the Driver says that
+// the instance was made for one that is not being deleted, the Node is left alone too, whoever has recorded it. One of another cluster, as
 // after a backup was restored into another namespace, does not hold the one whose Token the Driver says for the instance. Machines of
 // namespaces that the cache does not have, or of other management clusters, are not seen.
 //
@@ -127,7 +128,13 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
-	s.instanceGoing, s.instanceToken = found.Going && s.Deleting(), found.Instance.Token
+	s.instanceGoing = found.Going && s.Deleting()
+	if found.Instance.ProviderID != "" {
+		s.memory.instanceToken = contract.Some(found.Instance.Token)
+	}
+	if err := s.claimNode(ctx, in.Request.Token); err != nil {
+		return Result{}, err
+	}
 	s.recordFailure(engine.Failure{Reason: found.FailureReason, Message: found.FailureMessage})
 	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Adopt {
@@ -209,14 +216,43 @@ func decideInstanceClaim(f instanceClaims) []string {
 	return holders
 }
 
-// instanceHolders returns the other Machines for which the instance stays; token is that of this one. Without the index they do not detect
-// each other. One that is going stays for none: its Node goes with it.
+// instanceHolders returns the other Machines for which the instance stays; token is that of this one.
 func (s *Scope) instanceHolders(ctx context.Context, token string) ([]string, error) {
-	key := s.env.options.Matching.Key(s.State.ProviderID)
+	others, err := s.instanceClaims(ctx)
+	return decideInstanceClaim(instanceClaims{
+		Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.memory.instanceToken.Or("") == token, Others: others,
+	}), err
+}
+
+// claimNode decides about the Node of a Machine in deletion whose instance others name that are not being deleted, as after a copy. Where
+// the Driver says that the instance was made for one of them, the Node is that one's, whoever has recorded it: it is left alone, and the
+// instance stays too. Until a look has told, the deletion waits.
+func (s *Scope) claimNode(ctx context.Context, token string) error {
+	made, known := s.memory.instanceToken.Get()
+	if !s.Deleting() || made == token {
+		return nil
+	}
+	others, err := s.instanceClaims(ctx)
+	for _, other := range others {
+		switch {
+		case other.Deleting:
+		case !known:
+			s.contested = true
+			s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has yet to say whose it is", other.Machine)
+		case other.Made:
+			s.care, s.careReason = careNone, "its instance was made for Machine "+other.Machine.String()
+		}
+	}
+	return err
+}
+
+// instanceClaims returns the other Machines that name the instance. Without the index Machines do not detect each other. One that is going
+// stays for none: its Node goes with it.
+func (s *Scope) instanceClaims(ctx context.Context) (others []instanceClaim, err error) {
+	key, token := s.env.options.Matching.Key(s.State.ProviderID), s.memory.instanceToken.Or("")
 	if key == "" || !s.env.indexed || s.instanceGoing || s.InstanceGone || s.memory.instanceGone {
 		return nil, nil
 	}
-	facts := instanceClaims{Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.instanceToken == token}
 	claims := func(obj client.Object) {
 		var other contract.MachineState
 		at, going := client.ObjectKeyFromObject(obj), obj.GetDeletionTimestamp() != nil
@@ -227,12 +263,12 @@ func (s *Scope) instanceHolders(ctx context.Context, token string) ([]string, er
 		if s.env.kind.Adapter.Read(obj, &other) == nil {
 			recorded = other.Node.UID != ""
 		}
-		made := s.instanceToken != "" && s.instanceToken == string(obj.GetUID())
-		facts.Others = append(facts.Others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made})
+		made := token != "" && token == string(obj.GetUID())
+		others = append(others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made})
 	}
-	err := s.env.frame.Each(ctx, "", providerIDKey(key), claims)
-	if s.instanceToken != "" { // the Machine that it was made for may have lost the provider ID
-		err = errors.Join(err, s.env.frame.Each(ctx, "", tokenKey(s.instanceToken), claims))
+	err = s.env.frame.Each(ctx, "", providerIDKey(key), claims)
+	if token != "" && !slices.ContainsFunc(others, func(c instanceClaim) bool { return c.Made }) { // it may have lost the provider ID
+		err = errors.Join(err, s.env.frame.Each(ctx, "", tokenKey(token), claims))
 	}
-	return decideInstanceClaim(facts), err
+	return others, err
 }

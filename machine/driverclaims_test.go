@@ -85,6 +85,37 @@ func TestACopyIsNotDeletedWithTheInstanceOfAnOriginalThatHasLostItsProviderID(t 
 	require.Len(t, w.listedInCloud(), 1)
 }
 
+// A backup has replaced the original with what it was before it had an instance, and a copy, which a person then deletes, has its Node.
+func TestACopyThatHasRecordedTheNodeOfTheOriginalLeavesItAlone(t *testing.T) {
+	t.Parallel()
+	w := newCloudWorld(t, fake.DriverOptions{})
+	m := w.machineOf("small")
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
+	w.change(m, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
+		unstructured.RemoveNestedField(u.Object, "spec", "providerID")
+	})
+	w.merge(m, map[string]any{"status": map[string]any{"nodeRef": nil}})
+	w.conditionIs(second, contract.ConditionNodeReady, machine.ReasonNodeReady)
+	w.change(second, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+
+	require.NoError(t, w.client.Delete(t.Context(), second))
+	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
+	require.Contains(t, said, "default/m1 ")
+	w.isQuiet()
+	require.False(t, w.node("m1").Spec.Unschedulable)
+	require.Contains(t, w.recorded(machine.EventNodeNotDrained, 1)[0].Note, "its instance was made for Machine default/m1")
+	require.Len(t, w.listedInCloud(), 1)
+
+	t.Log("it waits for the original, and goes when that goes")
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.change(m, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.goes(m, second)
+	require.Empty(t, w.listedInCloud())
+}
+
 // The cloud provider removes the Node of an instance that is gone, before or after the Driver says that it is.
 func TestAnInstanceWhoseDeletionHasBegunIsNotHeldWhenItsNodeGoes(t *testing.T) {
 	t.Parallel()

@@ -23,13 +23,11 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	if !state.Deleting.IsZero() {
 		keys = append(keys, deletingKey)
 	}
-	if state.ProviderID == "" {
-		keys = append(keys, tokenKey(string(state.UID)))
-	}
+	keys = append(keys, tokenKey(string(state.UID)))
 	return append(keys, keysOfNode(cluster, state.ProviderID, state.Node.Name, rules)...)
 }
 
-// tokenKey is the key of a Machine without a provider ID, which may have lost it: a Driver finds its instance by this Token.
+// tokenKey is the key of the Machine that an instance was made for, which may have lost its provider ID, or have another one for a moment.
 func tokenKey(token string) string { return "token:" + token }
 
 // deletingKey is the key of the Machines in deletion: their decisions depend on objects that they do not reference.

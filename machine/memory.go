@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
@@ -33,6 +34,8 @@ type ofDeletion struct {
 	requested engine.Deletions
 	// instanceGone: the Driver has said that nothing is left of the instance.
 	instanceGone bool
+	// instanceToken is that of the instance, once the Driver has reported it: usually the UID of the Machine that it was made for.
+	instanceToken contract.Opt[string]
 }
 
 // observeDeletion forgets what belongs to another deletion than that of the Machine as read, zero for none. A backup that was restored has

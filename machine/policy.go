@@ -114,7 +114,7 @@ func because(p external.Problem) string {
 
 // decidedCare returns the decision about the Node in this pass, which is made once.
 func (s *Scope) decidedCare() nodeCare {
-	if s.care != careUnknown {
+	if s.care != careUnknown || s.contested {
 		return s.care
 	}
 	s.care, s.careReason = decideNodeCare(s.clusterOrUnread(), s.mayHaveNode())

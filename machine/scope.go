@@ -54,8 +54,8 @@ type Scope struct {
 	infrastructureGone bool
 	// instanceGoing: the Machine is being deleted, and so is the instance that its Driver has made.
 	instanceGoing bool
-	// instanceToken is that of the instance, as the Driver reports it: usually the UID of the Machine that it was made for.
-	instanceToken string
+	// contested: the decision waits until the Driver has said whose the instance is, see claimNode.
+	contested bool
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
 	nodesBehind bool
 	matched     *corev1.Node         // the Node that this package's rules have found
