@@ -112,6 +112,14 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.Equal(t, 30*time.Second, p.RequeueAfter())
 
 	p, drainer, _ = draining(t, &api{}, 90)
+	p.match.Nodes = append(p.match.Nodes, begunNode("d"))
+	drainer.result.Message = "* Pod default/web: its budget allows no eviction"
+	_, err = p.drainAll(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "Drain not completed yet (started at 2026-01-02T11:59:00Z): 2 Nodes are left; "+
+		"waiting for Node a:\n* Pod default/web: its budget allows no eviction", message(p), "the first Node says why")
+
+	p, drainer, _ = draining(t, &api{}, 90)
 	p.nodesKnown, p.unread.Message = false, "not connected"
 	p.mem().nodesUnread = actingNow
 	done, err = p.drainAll(t.Context())

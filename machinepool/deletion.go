@@ -72,14 +72,13 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// drainProgress returns the message for a drain: how many Nodes are left, and which of them have volumes attached, with the volumes of the
-// first Node.
+// drainProgress returns the message for a drain: how many Nodes are left, and what the first of them waits for.
 func (p *Scope) drainProgress(started time.Time, left int) string {
 	message := fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left", started.UTC().Format(time.RFC3339), left)
-	if len(p.attached) == 0 {
-		return message
+	if p.waiting != "" {
+		message += "; waiting for " + p.waiting
 	}
-	return message + "; waiting for volumes of " + engine.Named(p.attached) + ":\n" + p.volumes
+	return message
 }
 
 // wantsDrain reports whether the Nodes are drained before the instances are deleted: not when the instances are gone, are being deleted or

@@ -62,6 +62,7 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 	}
 	p.Requeue(result.RequeueAfter)
 	if !result.Done {
+		p.awaits(node, result.Message)
 		return false, nil
 	}
 	if gone, err := p.volumesGone(ctx, node); !gone {
@@ -114,9 +115,14 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 		message = engine.Bounded("* "+err.Error(), engine.MaxNoteLength)
 		err = fmt.Errorf("wait for the volumes of Node %s: %w", node.Name, err)
 	}
-	if p.attached = append(p.attached, node.Name); len(p.attached) == 1 {
-		p.volumes = message
-	}
+	p.awaits(node, message)
 	p.Requeue(result.RequeueAfter)
 	return false, err
+}
+
+// awaits keeps what the drain of a Node waits for, where it is the first one.
+func (p *Scope) awaits(node *corev1.Node, what string) {
+	if p.waiting == "" && what != "" {
+		p.waiting = "Node " + node.Name + ":\n" + what
+	}
 }

@@ -33,9 +33,8 @@ type Scope struct {
 	nodesKnown bool
 	unread     external.Problem // why the Nodes are not known
 	match      matching
-	attached   []string // the names of the Nodes without pods that have volumes attached
-	volumes    string   // the message about the volumes of the first one
-	missed     string   // why recorded Nodes that the index does not have do not count as gone; empty when they do
+	waiting    string // what the first Node waits for whose drain is not over
+	missed     string // why recorded Nodes that the index does not have do not count as gone; empty when they do
 
 	// machineKind is the kind of the InfraMachines that represent instances, empty without them.
 	machineKind string

@@ -121,7 +121,7 @@ func TestADeletionSaysWhichVolumesItWaitsFor(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the volume is named", func() string {
 		c := conditionOf(w.get(pool), contract.ConditionDeleting)
-		if !strings.Contains(c.Message, "1 Nodes are left; waiting for volumes of pool-0:\n") || !strings.Contains(c.Message, "default/data") {
+		if !strings.Contains(c.Message, "1 Nodes are left; waiting for Node pool-0:\n") || !strings.Contains(c.Message, "default/data") {
 			return c.Message
 		}
 		return ""
@@ -173,7 +173,7 @@ func TestADeletionSaysWhyTheVolumesOfANodeAreNotKnown(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the error is named", func() string {
 		c := conditionOf(w.get(pool), contract.ConditionDeleting)
-		if !strings.Contains(c.Message, "waiting for volumes of pool-0:\n* volumes are forbidden") {
+		if !strings.Contains(c.Message, "waiting for Node pool-0:\n* volumes are forbidden") {
 			return c.Message
 		}
 		return ""
