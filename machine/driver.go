@@ -129,7 +129,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	s.validated = contract.Some(found.Valid)
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
 	s.instanceGoing = found.Going && s.Deleting()
-	if found.Instance.ProviderID != "" {
+	if found.Instance.ProviderID != "" || found.Instance.State != "" { // it has answered
 		s.memory.instanceToken = contract.Some(found.Instance.Token)
 	}
 	if err := s.claimNode(ctx, in.Request.Token); err != nil {
@@ -164,6 +164,9 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	holders, err := s.instanceHolders(ctx, in.Request.Token)
 	if err != nil {
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
+	}
+	if len(holders) == 0 && s.heldBy != "" { // its deletion has begun in this pass, which has left the Node alone
+		holders = []string{s.heldBy}
 	}
 	if len(holders) > 0 {
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
@@ -238,9 +241,11 @@ func (s *Scope) claimNode(ctx context.Context, token string) error {
 		case other.Deleting:
 		case !known:
 			s.contested = true
-			s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has yet to say whose it is", other.Machine)
+			s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has yet to say whose it is, see condition %s; or remove "+
+				"the provider ID from one of them", other.Machine, contract.ConditionInfrastructureReady)
 		case other.Made:
-			s.care, s.careReason = careNone, "its instance was made for Machine "+other.Machine.String()
+			s.heldBy = other.Machine.String()
+			s.care, s.careReason = careNone, "its instance was made for Machine "+s.heldBy
 		}
 	}
 	return err

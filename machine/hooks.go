@@ -38,7 +38,7 @@ func preTerminateHooksStage() Stage {
 
 func waitForPreTerminateHooks(_ context.Context, s *Scope) (Result, error) {
 	result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
-	if result.Stop {
+	if result.Stop && s.heldBy == "" { // a Node that is another Machine's now may yet have to be drained
 		s.begin(StepPreTerminateHooks)
 	}
 	return result, nil

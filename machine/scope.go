@@ -54,8 +54,9 @@ type Scope struct {
 	infrastructureGone bool
 	// instanceGoing: the Machine is being deleted, and so is the instance that its Driver has made.
 	instanceGoing bool
-	// contested: the decision waits until the Driver has said whose the instance is, see claimNode.
+	// contested: the decision waits until the Driver has said whose the instance is. heldBy is another Machine, whose it is. See claimNode.
 	contested bool
+	heldBy    string
 	// nodesBehind: the recorded Node exists, and the index does not have it yet.
 	nodesBehind bool
 	matched     *corev1.Node         // the Node that this package's rules have found

@@ -104,15 +104,15 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 // then they stay recorded, and the deletion of their instances waits.
 func (p *Scope) confirmMissed(ctx context.Context) {
 	var names []string
-	var failed error
+	var failed, last error
 	for _, ref := range p.match.missed {
-		gone, err := false, failed
-		if !utilnet.IsTimeout(failed) { // each further request could last as long
-			gone, err = p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
+		gone := false
+		if !utilnet.IsTimeout(last) { // each further request could last as long
+			gone, last = p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
 				return isStill(live, ref, p.State.ProviderIDs, p.env.options.Matching)
 			})
 		}
-		failed = cmp.Or(failed, err)
+		failed = cmp.Or(failed, last)
 		if !gone {
 			p.match.kept, names = append(p.match.kept, ref), append(names, ref.Name)
 		}

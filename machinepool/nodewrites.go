@@ -105,7 +105,8 @@ func deleteObject(ctx context.Context, c client.Client, name string, obj client.
 // read again, it requests another pass. After a request that was not answered in time it ends: each further one could last as long.
 func each[T any](p *Scope, all []T, do func(T) error) (done []T, failed error) {
 	for _, one := range all {
-		switch err := do(one); {
+		err := do(one)
+		switch {
 		case err == nil:
 			done = append(done, one)
 		case errors.Is(err, errAgain):
@@ -113,7 +114,7 @@ func each[T any](p *Scope, all []T, do func(T) error) (done []T, failed error) {
 		default:
 			failed = errors.Join(failed, err)
 		}
-		if utilnet.IsTimeout(failed) {
+		if utilnet.IsTimeout(err) {
 			break
 		}
 	}

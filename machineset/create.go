@@ -96,7 +96,7 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if !scale.IsPartOf(have, s.State.UID, e.Slot) {
 		return ref, gvk.Version, false, nil
 	}
-	if from, said := have.GetAnnotations()[scale.MadeFromAnnotation]; !said || from == annotations[scale.MadeFromAnnotation] {
+	if from := have.GetAnnotations()[scale.MadeFromAnnotation]; from == "" || from == annotations[scale.MadeFromAnnotation] {
 		return ref, gvk.Version, true, nil
 	}
 	// It is left of an attempt before the template was changed, and the slot is given up, unless the Machine was made, which is whole then,

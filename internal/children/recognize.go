@@ -76,7 +76,7 @@ func (s *Scope[S, U, CS, CU]) Repair(ctx context.Context, made func(scale.Entry)
 		if err == nil {
 			var u CU
 			m := engine.ChangesOf(&u).MetadataUpdate
-			*m = Given{}.Changes(one.Metadata, want.GetLabels(), want.GetAnnotations())
+			*m = Given{}.Changes(one.Metadata, lacking(one.Labels, want.GetLabels()), lacking(one.Annotations, want.GetAnnotations()))
 			m.OwnerReferences = contract.SetTo(Owned(one.OwnerReferences, s.frame.owner.OwnerReference(s.owner.Common().Metadata, true)))
 			_, err = engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, one.Object, u, false)
 		}
@@ -85,6 +85,13 @@ func (s *Scope[S, U, CS, CU]) Repair(ctx context.Context, made func(scale.Entry)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lacking are the texts that an object does not have. Those with another value stay: annotations change in the life of a child.
+func lacking(have, want map[string]string) map[string]string {
+	all := maps.Clone(want)
+	maps.DeleteFunc(all, func(key, _ string) bool { _, found := have[key]; return found })
+	return all
 }
 
 // recognize holds an owner with a child that was not stored as it was created, or that is of another Cluster: the name of a Cluster never

@@ -91,9 +91,14 @@ func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context) error {
 func (s *Scope[S, U, CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	var all []Child[CS]
 	owner := s.owner.Common()
-	for _, key := range []string{nameKey(owner.Key.Name), freeKey} {
+	named, seen := nameKey(owner.Key.Name), map[string]bool{}
+	for _, key := range []string{named, freeKey, named} { // one whose owner changes between two lists is in one of them
 		more, err := s.frame.List(ctx, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
+			if seen[obj.GetName()] {
+				return false
+			}
 			wanted := s.Selector.Matches(labels.Set(obj.GetLabels())) || key != freeKey && s.controlled(obj)
+			seen[obj.GetName()] = wanted
 			if !wanted && key == freeKey && obj.GetAnnotations()[scale.SetUIDAnnotation] == string(owner.UID) && obj.GetDeletionTimestamp() == nil {
 				s.Released = append(s.Released, obj.GetCreationTimestamp())
 			}
@@ -123,9 +128,10 @@ func (f *Frame[S, U, CS, CU]) List(
 				return
 			}
 			m, err := f.child(obj)
-			if err != nil && goes { // that it exists is enough to delete it
+			if err != nil && goes { // that it exists is enough to delete it; nothing else of it counts
+				m.State, err = new(CS), nil
+				m.Metadata = engine.CommonOf(m.State).Metadata
 				m.From(obj)
-				err = nil
 			}
 			all, unread = append(all, m), err
 		})

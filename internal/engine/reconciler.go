@@ -131,8 +131,10 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	writing := trace.StartRegion(ctx, regionWrite)
 	unwritten := r.kind.Flush(ctx, p, err)
 	writing.End()
-	if external.SaysGone(unwritten) {
-		unwritten = nil // the event of its removal follows
+	if external.SaysGone(unwritten) { // so does a CRD without a status subresource, and a webhook may
+		if same, failed := s.IsSame(ctx); failed == nil && !same {
+			unwritten = nil // the event of its removal follows
+		}
 	}
 	s.remember(unwritten) // the next pass asserts it
 	r.kind.Frame.Options.Metrics.failed("write", unwritten)

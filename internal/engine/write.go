@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
@@ -143,8 +142,9 @@ func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, 
 	case err == nil:
 		s.writes().status, s.wroteStatus = s.Now, true
 		s.Record(ConditionEvents(s.Stored, contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now), w.Problems)...)
-	case apierrors.IsNotFound(err) && !external.SaysGone(err): // silence would mean to work without ever reporting anything
-		return fmt.Errorf("%w: its CRD has no status subresource: add it, or set StatusSubresource of the contract.Kind to false", err)
+	case apierrors.IsNotFound(err): // silence would mean to work without ever reporting anything
+		return fmt.Errorf("%w: if the object exists, its CRD has no status subresource: add it, or set StatusSubresource of the contract.Kind "+
+			"to false", err)
 	}
 	return err
 }

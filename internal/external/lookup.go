@@ -219,6 +219,9 @@ func (t *Tracker) resolve(ctx context.Context, found *Object) (bool, error) {
 		resolved, err = contract.Resolve(name, crd.Labels, t.contracts...)
 	default:
 		found.RetryAfter = definition.RetryAfter
+		if definition.Problem.Reason == ReasonVersionNotServed {
+			found.Problem = Problem{ReasonVersionNotServed, "CustomResourceDefinitions are not served by this API server"}
+		}
 		return false, nil
 	}
 	if problem, known := kindProblem(err); known {

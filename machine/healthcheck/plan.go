@@ -251,6 +251,10 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 	if !p.out.Allowed {
 		return p.out.Reason, p.out.Message
 	}
+	at := p.out.Ledger.entry(m.UID)
+	if at < 0 && !p.LimitAlone && len(p.out.Ledger.InFlight) >= maxEntries {
+		return ReasonInFlight, fmt.Sprintf("%d Machines are being remediated or replaced, the most at a time", maxEntries)
+	}
 	if m.Verdict.Reason == ReasonHasRemediateAnnotation {
 		return "", ""
 	}
@@ -265,10 +269,6 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 			p.next(left)
 			return ReasonOutage, e.recovering(m)
 		}
-	}
-	at := p.out.Ledger.entry(m.UID)
-	if at < 0 && !p.LimitAlone && len(p.out.Ledger.InFlight) >= maxEntries {
-		return ReasonInFlight, fmt.Sprintf("%d Machines are being remediated or replaced, the most at a time", maxEntries)
 	}
 	if at < 0 || p.out.Ledger.InFlight[at].Decided { // it could not be marked
 		return "", ""

@@ -184,7 +184,8 @@ func (c Commands) counts(d *contract.MachineDeploymentState, sets []*set) (p Pro
 	old := int32(0)
 	for _, one := range sets {
 		if one.UID == current {
-			p.Updated = min(p.Updated, one.State.Replicas.Or(0))
+			n := one.State.Replicas.Or(0)
+			p.Updated = min(d.UpdatedReplicas.Or(d.UpToDateReplicas.Or(n)), n)
 		} else {
 			old += max(one.State.Replicas.Or(0), one.State.ObservedReplicas.Or(0))
 		}

@@ -135,10 +135,12 @@ func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 	if d.RolloutType == contract.RolloutInPlace {
 		kind = rollout.Type("InPlace" + cmp.Or(d.InPlaceOrchestration, contract.OrchestrationAuto))
 	}
-	all := []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate, rollout.InPlaceAuto, rollout.InPlaceManual}
-	if !slices.Contains(all, kind) {
-		return rollout.Strategy{}, fmt.Errorf("rollout type %q with the orchestration %q: want one of %v, where %s has one of the last two",
-			d.RolloutType, d.InPlaceOrchestration, all, contract.RolloutInPlace)
+	replacing, inPlace := []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate},
+		[]rollout.Type{rollout.InPlaceAuto, rollout.InPlaceManual}
+	if d.RolloutType == contract.RolloutInPlace && !slices.Contains(inPlace, kind) ||
+		d.RolloutType != contract.RolloutInPlace && !slices.Contains(replacing, kind) {
+		return rollout.Strategy{}, fmt.Errorf("rollout type %q with the orchestration %q: want one of %v, or %s with %s or %s", d.RolloutType,
+			d.InPlaceOrchestration, replacing, contract.RolloutInPlace, contract.OrchestrationAuto, contract.OrchestrationManual)
 	}
 	return rollout.Resolve(kind, d.MaxSurge, d.MaxUnavailable, int(max(d.Replicas.Or(0), 0)))
 }

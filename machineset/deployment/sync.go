@@ -2,7 +2,7 @@ package deployment
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -76,18 +76,21 @@ func given(d *contract.MachineDeploymentState, fields []string) children.Given {
 // change of its replicas whose answer was lost may have taken effect, or may still do so. After the write it is seen, or refused.
 func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
-	var result engine.Result
-	var errs []error
+	var with strings.Builder // a write that is accepted and not kept is not repeated in each pass
+	fmt.Fprint(&with, setAnnotations(&s.State), s.State.Generation, " ", s.plan.Current.UID, s.plan.Revision)
 	for _, one := range s.observed {
-		if !one.Deleting.IsZero() || one.State.ClusterName != s.State.ClusterName || s.env.frame.Writer.Behind(one.Object) {
-			continue
-		}
-		if err := s.syncSet(ctx, one); !external.SaysGone(err) {
-			result.Stop = result.Stop || err != nil && !lasts(err)
-			errs = append(errs, err)
-		}
+		fmt.Fprint(&with, " ", s.keepsFromCreating(one), s.limits(one.UID).String())
 	}
-	return result, errors.Join(errs...)
+	var result engine.Result
+	err := s.children.Sync(with.String(), func(child children.Child[contract.MachineSetState]) error {
+		if !child.Deleting.IsZero() {
+			return nil
+		}
+		err := s.syncSet(ctx, s.setBy(child.UID))
+		result.Stop = result.Stop || err != nil && !lasts(err) && !external.SaysGone(err)
+		return err
+	})
+	return result, err
 }
 
 // lasts reports whether an error is a refusal that another attempt does not change, as by an admission webhook. It must not end a rollout.
