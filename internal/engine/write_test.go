@@ -6,13 +6,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 func TestStatusWrites(t *testing.T) {
@@ -100,4 +104,36 @@ func TestAForgottenObjectDoesNotWait(t *testing.T) {
 	require.NoError(t, b.client.Get(t.Context(), client.ObjectKeyFromObject(u), u))
 	written, _, _ := unstructured.NestedString(u.Object, "status", "phase")
 	require.Equal(t, "second", written)
+}
+
+// An API server answers so about an object whose CRD has no status subresource, and a webhook may. Silence would mean to report nothing.
+func TestNotFoundAboutAnObjectThatExistsIsAnError(t *testing.T) {
+	for name, gone := range map[string]bool{"the object exists": false, "the object is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, true, standard()...)
+			b.view = cluster()
+			u := b.create()
+			answers := interceptor.NewClient(b.store.Client(), interceptor.Funcs{
+				SubResourcePatch: func(
+					ctx context.Context, to client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption,
+				) error {
+					if gone {
+						live := u.DeepCopy()
+						require.NoError(t, to.Get(ctx, client.ObjectKeyFromObject(u), live))
+						live.SetFinalizers(nil)
+						require.NoError(t, to.Update(ctx, live))
+						require.NoError(t, to.Delete(ctx, live))
+					}
+					return apierrors.NewNotFound(schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machinedeployments"}, obj.GetName())
+				},
+			})
+			b.frame.Writer = patch.NewWriter(answers, b.frame.Options.Clock)
+			_, err := b.pass(u)
+			if gone {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "its CRD has no status subresource")
+		})
+	}
 }
