@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -55,13 +56,25 @@ func (e *Env) List(gvk schema.GroupVersionKind) []unstructured.Unstructured {
 }
 
 // Change writes what a function changes in an object, its status too. A part that the function leaves unchanged is not written: the first
-// write may end what the object waits for.
+// write may end what the object waits for. Finalizers are written on the version that was read, and the function is called again when that
+// has changed.
 func (e *Env) Change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
+	e.T.Helper()
+	var err error
+	for range 100 {
+		if err = e.change(obj, do); !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	e.must("change "+obj.GetName(), err)
+}
+
+func (e *Env) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) error {
 	e.T.Helper()
 	fresh := e.Get(obj)
 	if fresh == nil {
 		e.T.Fatalf("change %s %s: it is gone", obj.GetKind(), obj.GetName())
-		return
+		return nil
 	}
 	base := fresh.DeepCopy()
 	do(fresh)
@@ -69,12 +82,19 @@ func (e *Env) Change(obj *unstructured.Unstructured, do func(*unstructured.Unstr
 	delete(fresh.Object, "status")
 	delete(base.Object, "status")
 	if !equality.Semantic.DeepEqual(base, fresh) {
-		e.must("change "+obj.GetName(), e.Client.Patch(e.T.Context(), fresh, client.MergeFrom(base)))
+		how := client.MergeFrom(base)
+		if !slices.Equal(base.GetFinalizers(), fresh.GetFinalizers()) { // the list replaces that of others
+			how = client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+		}
+		if err := e.Client.Patch(e.T.Context(), fresh, how); err != nil {
+			return err
+		}
 	}
-	if !equality.Semantic.DeepEqual(statusBefore, status.Object["status"]) {
-		base.Object["status"] = statusBefore
-		e.must("change the status of "+obj.GetName(), e.Client.Status().Patch(e.T.Context(), status, client.MergeFrom(base)))
+	if equality.Semantic.DeepEqual(statusBefore, status.Object["status"]) {
+		return nil
 	}
+	base.Object["status"] = statusBefore
+	return e.Client.Status().Patch(e.T.Context(), status, client.MergeFrom(base))
 }
 
 // Events returns the events with a reason.
