@@ -227,26 +227,39 @@ func (s *Scope) instanceHolders(ctx context.Context, token string) ([]string, er
 	}), err
 }
 
-// claimNode decides about the Node of a Machine in deletion whose instance others name that are not being deleted, as after a copy. Where
-// the Driver says that the instance was made for one of them, the Node is that one's, whoever has recorded it: it is left alone, and the
-// instance stays too. Until a look has told, the deletion waits.
+// decideNodeClaim decides about the Node of a Machine in deletion whose instance was not made for it, as far as the Driver has said, see
+// known. Of the others that name the instance and are not being deleted, it returns the one that the instance was made for, heldBy, and
+// until that is known any, unclear.
+func decideNodeClaim(others []instanceClaim, known bool) (heldBy, unclear string) {
+	var names []string
+	for _, other := range others {
+		if name := other.Machine.String(); !other.Deleting {
+			if names = append(names, name); known && other.Made {
+				return name, ""
+			}
+		}
+	}
+	if known || len(names) == 0 {
+		return "", ""
+	}
+	return "", slices.Min(names)
+}
+
+// claimNode leaves the Node of a Machine in deletion alone, whoever has recorded it, while another Machine has the instance that the
+// Driver has made for it, as after a copy; the instance stays too. Until a look has told whose it is, the deletion waits.
 func (s *Scope) claimNode(ctx context.Context, token string) error {
 	made, known := s.memory.instanceToken.Get()
 	if !s.Deleting() || made == token {
 		return nil
 	}
 	others, err := s.instanceClaims(ctx)
-	for _, other := range others {
-		switch {
-		case other.Deleting:
-		case !known:
-			s.contested = true
-			s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has yet to say whose it is, see condition %s; or remove "+
-				"the provider ID from one of them", other.Machine, contract.ConditionInfrastructureReady)
-		case other.Made:
-			s.heldBy = other.Machine.String()
-			s.care, s.careReason = careNone, "its instance was made for Machine "+s.heldBy
-		}
+	heldBy, unclear := decideNodeClaim(others, known)
+	if s.heldBy = heldBy; heldBy != "" {
+		s.care, s.careReason = careNone, "its instance was made for Machine "+heldBy
+	}
+	if s.contested = unclear != ""; s.contested {
+		s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has yet to say whose it is, see condition %s; or remove "+
+			"the provider ID from one of them", unclear, contract.ConditionInfrastructureReady)
 	}
 	return err
 }

@@ -127,6 +127,15 @@ func TestAMachineWithADriverLivesAndDies(t *testing.T) {
 	require.Nil(t, w.nodeOrNil("m1"))
 }
 
+// running creates a Machine with an instance that is a Node, and waits until it is Running.
+func (w *cloudWorld) running() *unstructured.Unstructured {
+	w.t.Helper()
+	m := w.machineOf("small")
+	w.joins(m)
+	w.reaches(m, string(phases.Running))
+	return m
+}
+
 func (w *cloudWorld) listedInCloud() []provider.Instance {
 	all, err := w.cloud.List(w.t.Context(), provider.Request{Credentials: w.credentials})
 	require.NoError(w.t, err)
@@ -166,9 +175,7 @@ func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
 			return nil
 		},
 	})
-	m := w.machineOf("small")
-	w.joins(m)
-	w.reaches(m, string(phases.Running))
+	m := w.running()
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.goes(m)
 	mu.Lock()
@@ -265,9 +272,7 @@ func TestWrongCredentialsParkAMachineUntilTheyChange(t *testing.T) {
 func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{})
-	m := w.machineOf("small")
-	w.joins(m)
-	w.reaches(m, string(phases.Running))
+	m := w.running()
 	require.True(t, w.cloud.Lose(string(m.GetUID()))) // no event says so
 	w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
 	w.isQuiet()
@@ -285,9 +290,7 @@ func TestAnInstanceThatIsSeenAgainFailsItsMachineNoLonger(t *testing.T) {
 		}
 		return nil
 	}})
-	m := w.machineOf("small")
-	w.joins(m)
-	w.reaches(m, string(phases.Running))
+	m := w.running()
 	missed.Store(true)
 	w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
 	w.reaches(m, string(phases.Failed))

@@ -32,9 +32,7 @@ func (w *cloudWorld) copied(m *unstructured.Unstructured, name, reason string) *
 func TestACopyOfAMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
 	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{})
-	m := w.machineOf("small")
-	w.joins(m)
-	w.reaches(m, string(phases.Running))
+	m := w.running()
 
 	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
 	require.NoError(t, w.client.Delete(t.Context(), second))
@@ -65,9 +63,7 @@ func TestACopyOfAMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
 func TestACopyIsNotDeletedWithTheInstanceOfAnOriginalThatHasLostItsProviderID(t *testing.T) {
 	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{})
-	m := w.machineOf("small")
-	w.joins(m)
-	w.reaches(m, string(phases.Running))
+	m := w.running()
 	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
 	w.change(m, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
@@ -89,9 +85,7 @@ func TestACopyIsNotDeletedWithTheInstanceOfAnOriginalThatHasLostItsProviderID(t 
 func TestACopyThatHasRecordedTheNodeOfTheOriginalLeavesItAlone(t *testing.T) {
 	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{})
-	m := w.machineOf("small")
-	w.joins(m)
-	w.reaches(m, string(phases.Running))
+	m := w.running()
 	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
 	w.change(m, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
@@ -120,9 +114,7 @@ func TestACopyThatHasRecordedTheNodeOfTheOriginalLeavesItAlone(t *testing.T) {
 func TestAnInstanceWhoseDeletionHasBegunIsNotHeldWhenItsNodeGoes(t *testing.T) {
 	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{Vanish: 500 * time.Millisecond})
-	m := w.machineOf("small")
-	w.joins(m)
-	w.reaches(m, string(phases.Running))
+	m := w.running()
 	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
 	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.eventually("the deletion of the instance", func() string {
@@ -212,9 +204,7 @@ func TestAnInstanceIsNotDeletedWithACopyOfAnotherCluster(t *testing.T) {
 func TestAnInstanceStaysForAMachineThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{})
-	m := w.machineOf("small")
-	w.joins(m)
-	w.reaches(m, string(phases.Running))
+	m := w.running()
 	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
 	w.merge(second, map[string]any{"status": map[string]any{"phase": 1}})
 	require.NoError(t, w.client.Delete(t.Context(), m))

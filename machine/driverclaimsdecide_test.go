@@ -98,3 +98,27 @@ func TestAnInstanceIsContestedUnlessItsNodeIsTheMachines(t *testing.T) {
 	require.Equal(t, 8, outcomes)
 	require.Equal(t, []string{"Matched", "Readopted"}, own)
 }
+
+func TestNodeClaim(t *testing.T) {
+	t.Parallel()
+	other := func(name string, deleting, made bool) instanceClaim {
+		return instanceClaim{Machine: types.NamespacedName{Namespace: "ns", Name: name}, Deleting: deleting, Made: made}
+	}
+	for name, tc := range map[string]struct {
+		others          []instanceClaim
+		known           bool
+		heldBy, unclear string
+	}{
+		"there is no other": {},
+		"the driver has not answered": {
+			others: []instanceClaim{other("c", false, false), other("b", false, false)}, unclear: "ns/b"},
+		"the others are being deleted": {others: []instanceClaim{other("b", true, false)}},
+		"it was made for another one": {
+			others: []instanceClaim{other("c", false, false), other("b", false, true)}, known: true, heldBy: "ns/b"},
+		"it was made for one that is being deleted": {others: []instanceClaim{other("b", true, true)}, known: true},
+		"it was made for none of them":              {others: []instanceClaim{other("b", false, false)}, known: true},
+	} {
+		heldBy, unclear := decideNodeClaim(tc.others, tc.known)
+		require.Equal(t, [2]string{tc.heldBy, tc.unclear}, [2]string{heldBy, unclear}, name)
+	}
+}
