@@ -9,9 +9,9 @@
 //
 // # A new cloud in one file
 //
-// The example NewCloud of package conformance is such a file. The way there:
+// The example NewCloud is such a file. The way there:
 //
-//  1. Write an empty struct with the four methods of [Driver], and a test that runs conformance.Cases against it. Each case that fails says
+//  1. Write an empty struct with the four methods of [Driver], and a test that runs the [Cases] against it. Each case that fails says
 //     what goes wrong without it.
 //  2. Create makes an instance with the Token in a tag, and returns its provider ID, the one that its Node will have. Get finds it by
 //     either, and says NotFound for what does not exist, and for nothing else.
@@ -21,7 +21,7 @@
 //     Exhausted and Unauthenticated.
 //  6. Add what is optional, each a method that [Of] finds: [Validator], so that a Machine says what is wrong before it costs anything,
 //     [Defaulter], [Lister] and [CloudConfigurer].
-//  7. Run the cases against the real cloud, with an Env.Token that is new in each run.
+//  7. Run the cases against the real cloud, with a Conformance.Token that is new in each run.
 //
 // # The specification and its source
 //
@@ -54,6 +54,6 @@
 //
 // # Secrets
 //
-// Credentials are a function value that the Driver reads when it needs them. Requests and Values print no secrets, and conformance checks
+// Credentials are a function value that the Driver reads when it needs them. Requests and Values print no secrets, and the cases check
 // that a Driver's errors contain none.
 package provider

@@ -11,7 +11,7 @@ import (
 
 // Driver creates, finds and deletes instances at one provider. It knows no Kubernetes objects. What is optional is in Validator,
 // Defaulter, Lister and CloudConfigurer. Every method must be safe for concurrent use, return when its context ends, return errors of type
-// *Error where it knows their Class, and put neither credentials nor user data into errors. Package conformance checks these rules.
+// *Error where it knows their Class, and put neither credentials nor user data into errors. The Cases check these rules.
 type Driver interface {
 	// Name is a short, constant name of the provider, such as hcloud. It is the value of labels in metrics.
 	Name() string

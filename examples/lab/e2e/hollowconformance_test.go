@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/provider/conformance"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,12 +14,12 @@ import (
 func TestTheDriverPassesTheConformanceSuite(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
-	env := conformance.Env{
+	env := provider.Conformance{
 		Driver: newHollow(nil), Request: provider.Request{Cluster: "conformance"},
 		Invalid: []byte(`{"maxPods":"many"}`), Token: func() string { return fmt.Sprint("token-", n.Add(1)) },
 		Limit: time.Minute, Pause: time.Millisecond,
 	}
-	for _, c := range conformance.Cases() {
+	for _, c := range provider.Cases() {
 		require.NoError(t, c.Run(t.Context(), env), "%s, because %s", c.Name, c.Reason)
 	}
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/provider/conformance"
 )
 
 func newDriver(t *testing.T) (*kwokdriver.Driver, *fake.Store) {
@@ -40,11 +39,11 @@ func TestTheDriverPassesTheConformanceSuite(t *testing.T) {
 	t.Parallel()
 	driver, _ := newDriver(t)
 	var n atomic.Int64
-	env := conformance.Env{
+	env := provider.Conformance{
 		Driver: driver, Request: provider.Request{Cluster: "conformance", Spec: []byte(`{"cpu":"2"}`)}, Invalid: []byte(`{"cpu":"many"}`),
 		Token: func() string { return fmt.Sprint("token-", n.Add(1)) }, Limit: time.Minute, Pause: time.Millisecond,
 	}
-	for _, c := range conformance.Cases() {
+	for _, c := range provider.Cases() {
 		require.NoError(t, c.Run(t.Context(), env), "%s, because %s", c.Name, c.Reason)
 	}
 }

@@ -1,4 +1,4 @@
-package conformance_test
+package provider_test
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/provider/conformance"
 )
 
 // shelf is a new cloud in one type: a shelf with machines on it, of which each token gets one.
@@ -64,18 +63,18 @@ func (s *shelf) Delete(ctx context.Context, r provider.Request) (gone bool, err 
 // The cases name what is missing: here, a Delete that says of what does not exist that it is still there.
 func ExampleCases() {
 	n := 0
-	env := conformance.Env{
+	env := provider.Conformance{
 		Driver:  &shelf{boxes: map[string]string{}},
 		Request: provider.Request{Cluster: "c1", Spec: []byte(`{}`)},
 		Invalid: []byte(`{"color":"red"}`),
 		Token:   func() string { n++; return fmt.Sprint("token-", n) },
 	}
-	check := func(c conformance.Case) {
+	check := func(c provider.Case) {
 		if err := c.Run(context.Background(), env); err != nil {
 			fmt.Printf("%s, because %s:\n  %s\n", c.Name, c.Reason, strings.ReplaceAll(err.Error(), "\n", "\n  "))
 		}
 	}
-	for _, c := range conformance.Cases() {
+	for _, c := range provider.Cases() {
 		check(c)
 	}
 	// Output:

@@ -1,4 +1,4 @@
-package conformance
+package provider
 
 import (
 	"bytes"
@@ -6,25 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-func refuses(ctx context.Context, e Env) error {
+func refuses(ctx context.Context, e Conformance) error {
 	r := e.request()
 	r.Spec = e.Invalid
 	instance, err := e.Driver.Create(ctx, r)
 	if err == nil {
 		return errors.Join(fmt.Errorf("create accepted %s and made %s", e.Invalid, instance.ProviderID), e.cleanup(ctx, r)())
 	}
-	if class := provider.ClassOf(err); class != provider.Invalid {
+	if class := ClassOf(err); class != Invalid {
 		return fmt.Errorf("create refused an invalid specification with the class %q: %w", class, err)
 	}
 	return nil
 }
 
-func validates(ctx context.Context, e Env) error {
-	v, ok := e.Driver.(provider.Validator)
+func validates(ctx context.Context, e Conformance) error {
+	v, ok := e.Driver.(Validator)
 	if !ok {
 		return nil
 	}
@@ -36,14 +34,14 @@ func validates(ctx context.Context, e Env) error {
 		return errors.Join(fmt.Errorf("validate has made %s", made.ProviderID), e.cleanup(ctx, r)())
 	}
 	r.Spec = e.Invalid
-	if err := v.Validate(ctx, r); provider.ClassOf(err) != provider.Invalid {
-		return errors.Join(fmt.Errorf("validate returned the class %q for an invalid specification", provider.ClassOf(err)), err)
+	if err := v.Validate(ctx, r); ClassOf(err) != Invalid {
+		return errors.Join(fmt.Errorf("validate returned the class %q for an invalid specification", ClassOf(err)), err)
 	}
 	return nil
 }
 
-func defaults(ctx context.Context, e Env) error {
-	d, ok := e.Driver.(provider.Defaulter)
+func defaults(ctx context.Context, e Conformance) error {
+	d, ok := e.Driver.(Defaulter)
 	if !ok {
 		return nil
 	}
@@ -64,25 +62,25 @@ func defaults(ctx context.Context, e Env) error {
 	return nil
 }
 
-func lists(ctx context.Context, e Env) error {
-	l, ok := e.Driver.(provider.Lister)
+func lists(ctx context.Context, e Conformance) error {
+	l, ok := e.Driver.(Lister)
 	if !ok {
 		return nil
 	}
 	r, other := e.request(), e.request()
 	other.Cluster += "-other"
-	return e.with(ctx, r, func(provider.Instance) error {
-		return e.with(ctx, other, func(provider.Instance) error { return e.listsApart(ctx, l, r, other) })
+	return e.with(ctx, r, func(Instance) error {
+		return e.with(ctx, other, func(Instance) error { return e.listsApart(ctx, l, r, other) })
 	})
 }
 
 // listsApart looks at the lists of two clusters with an instance each: each is seen before the other's absence says anything.
-func (e Env) listsApart(ctx context.Context, l provider.Lister, r, other provider.Request) error {
-	var all []provider.Instance
+func (e Conformance) listsApart(ctx context.Context, l Lister, r, other Request) error {
+	var all []Instance
 	has := func(token string) bool {
-		return slices.ContainsFunc(all, func(i provider.Instance) bool { return i.Token == token })
+		return slices.ContainsFunc(all, func(i Instance) bool { return i.Token == token })
 	}
-	for _, one := range []provider.Request{r, other} {
+	for _, one := range []Request{r, other} {
 		if err := e.eventually(ctx, "the list of "+one.Cluster+" to have the new instance", func(ctx context.Context) (seen bool, err error) {
 			all, err = l.List(ctx, one)
 			return has(one.Token), err

@@ -1,4 +1,4 @@
-package conformance
+package provider
 
 import (
 	"bytes"
@@ -8,13 +8,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-func identifies(ctx context.Context, e Env) error {
+func identifies(ctx context.Context, e Conformance) error {
 	r := e.request()
-	return e.with(ctx, r, func(instance provider.Instance) error {
+	return e.with(ctx, r, func(instance Instance) error {
 		switch {
 		case instance.ProviderID == "" && instance.Resume == nil:
 			return errors.New("create returned neither a provider ID nor what to resume with")
@@ -27,12 +26,12 @@ func identifies(ctx context.Context, e Env) error {
 	})
 }
 
-func runs(ctx context.Context, e Env) error {
+func runs(ctx context.Context, e Conformance) error {
 	r := e.request()
-	return e.with(ctx, r, func(provider.Instance) error {
+	return e.with(ctx, r, func(Instance) error {
 		return e.eventually(ctx, "the instance to run", func(ctx context.Context) (bool, error) {
 			instance, err := e.Driver.Get(ctx, r)
-			if err == nil && (instance.State != provider.Running || instance.ProviderID == "") {
+			if err == nil && (instance.State != Running || instance.ProviderID == "") {
 				err = fmt.Errorf("it is %s %q, with the provider ID %q", instance.State, instance.Message, instance.ProviderID)
 			}
 			return err == nil, err
@@ -40,9 +39,9 @@ func runs(ctx context.Context, e Env) error {
 	})
 }
 
-func repeats(ctx context.Context, e Env) error {
+func repeats(ctx context.Context, e Conformance) error {
 	r := e.request()
-	return e.with(ctx, r, func(first provider.Instance) error {
+	return e.with(ctx, r, func(first Instance) error {
 		if _, err := e.found(ctx, r, "the new instance"); err != nil {
 			return err
 		}
@@ -57,7 +56,7 @@ func repeats(ctx context.Context, e Env) error {
 	})
 }
 
-func races(ctx context.Context, e Env) (err error) {
+func races(ctx context.Context, e Conformance) (err error) {
 	r := e.request()
 	const callers = 4
 	ids := make(chan string, callers)
@@ -90,9 +89,9 @@ func races(ctx context.Context, e Env) (err error) {
 	return err
 }
 
-func finds(ctx context.Context, e Env) error {
+func finds(ctx context.Context, e Conformance) error {
 	r := e.request()
-	return e.with(ctx, r, func(provider.Instance) error {
+	return e.with(ctx, r, func(Instance) error {
 		byToken, err := e.found(ctx, r, "get by the token")
 		if err != nil {
 			return err
@@ -110,18 +109,18 @@ func finds(ctx context.Context, e Env) error {
 	})
 }
 
-func misses(ctx context.Context, e Env) error {
+func misses(ctx context.Context, e Conformance) error {
 	instance, err := e.Driver.Get(ctx, e.request())
-	if class := provider.ClassOf(err); class != provider.NotFound {
+	if class := ClassOf(err); class != NotFound {
 		return errors.Join(fmt.Errorf("get of what was never made returned %q, and the class %q", instance.ProviderID, class), err)
 	}
 	return nil
 }
 
-func deletes(ctx context.Context, e Env) error {
+func deletes(ctx context.Context, e Conformance) error {
 	r := e.request()
-	var made provider.Instance
-	err := e.with(ctx, r, func(instance provider.Instance) error {
+	var made Instance
+	err := e.with(ctx, r, func(instance Instance) error {
 		made = instance
 		_, err := e.found(ctx, r, "the new instance")
 		return err
@@ -130,27 +129,27 @@ func deletes(ctx context.Context, e Env) error {
 		return err
 	}
 	r.ProviderID = made.ProviderID
-	if still, err := e.Driver.Get(ctx, r); provider.ClassOf(err) != provider.NotFound {
+	if still, err := e.Driver.Get(ctx, r); ClassOf(err) != NotFound {
 		return errors.Join(fmt.Errorf("delete said that the instance is gone, and get finds it %s", still.State), err)
 	}
 	return nil
 }
 
-func deletesNothing(ctx context.Context, e Env) error {
+func deletesNothing(ctx context.Context, e Conformance) error {
 	gone, err := e.Driver.Delete(ctx, e.request())
-	if provider.ClassOf(err) == provider.NotFound || (gone && err == nil) {
+	if ClassOf(err) == NotFound || (gone && err == nil) {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("delete of what was never made: gone is %t", gone), err)
 }
 
-func deletesBare(ctx context.Context, e Env) error {
+func deletesBare(ctx context.Context, e Conformance) error {
 	r := e.request()
 	instance, clean, err := e.create(ctx, r)
 	if err != nil {
 		return errors.Join(err, clean())
 	}
-	bare := provider.Request{
+	bare := Request{
 		Token: r.Token, ProviderID: instance.ProviderID, Resume: instance.Resume, Account: r.Account, Credentials: r.Credentials,
 		Spec: e.Invalid,
 	}
@@ -160,7 +159,7 @@ func deletesBare(ctx context.Context, e Env) error {
 	return nil
 }
 
-func deletesOne(ctx context.Context, e Env) (err error) {
+func deletesOne(ctx context.Context, e Conformance) (err error) {
 	going, staying := e.request(), e.request()
 	staying.Name = going.Name
 	_, clean, err := e.create(ctx, going)
@@ -179,13 +178,13 @@ func deletesOne(ctx context.Context, e Env) (err error) {
 		return err
 	}
 	still, err := e.Driver.Get(ctx, staying)
-	if err != nil || still.ProviderID != kept.ProviderID || still.State == provider.Deleting {
+	if err != nil || still.ProviderID != kept.ProviderID || still.State == Deleting {
 		return errors.Join(fmt.Errorf("the other instance is %s %s now", still.ProviderID, still.State), err)
 	}
 	return nil
 }
 
-func stops(ctx context.Context, e Env) error {
+func stops(ctx context.Context, e Conformance) error {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	r := e.request()
@@ -199,9 +198,9 @@ func stops(ctx context.Context, e Env) error {
 	return nil
 }
 
-func hides(ctx context.Context, e Env) error {
+func hides(ctx context.Context, e Conformance) error {
 	values, err := e.Request.Credentials.Read(ctx)
-	if err != nil && !errors.Is(err, provider.ErrNoCredentials) {
+	if err != nil && !errors.Is(err, ErrNoCredentials) {
 		return err
 	}
 	r := e.request()

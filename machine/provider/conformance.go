@@ -1,4 +1,4 @@
-package conformance
+package provider
 
 import (
 	"cmp"
@@ -9,17 +9,15 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
-
-	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-// Env is what a case runs with.
-type Env struct {
+// Conformance is what a case runs with.
+type Conformance struct {
 	// Driver is the one under test.
-	Driver provider.Driver
+	Driver Driver
 	// Request is what the cases ask for: a specification that the Driver accepts, with its Account and Credentials. The cases fill in Token,
 	// Name and UserData; Cluster should be one that only the tests use.
-	Request provider.Request
+	Request Request
 	// Invalid is a specification that the provider will never accept.
 	Invalid json.RawMessage
 	// Token returns a new Token for each call. It is required, because a real cloud remembers those of earlier runs.
@@ -37,7 +35,7 @@ type Case struct {
 	// Reason is what goes wrong without it.
 	Reason string
 	// Run returns what is wrong as an error, or nil. It stops when ctx ends.
-	Run func(ctx context.Context, e Env) error
+	Run func(ctx context.Context, e Conformance) error
 }
 
 // Cases returns all cases. Those about something optional pass for a Driver that does not have it.
@@ -62,10 +60,10 @@ func Cases() []Case {
 	}
 }
 
-func (e Env) limit() time.Duration { return cmp.Or(e.Limit, 5*time.Minute) }
+func (e Conformance) limit() time.Duration { return cmp.Or(e.Limit, 5*time.Minute) }
 
 // request returns a request for a new instance.
-func (e Env) request() provider.Request {
+func (e Conformance) request() Request {
 	r := e.Request
 	r.Token = e.Token()
 	r.Name = "conformance-" + r.Token
@@ -77,7 +75,7 @@ func (e Env) request() provider.Request {
 const userDataSecret = "user-data-of-the-conformance-suite"
 
 // create makes an instance, and returns what deletes it.
-func (e Env) create(ctx context.Context, r provider.Request) (provider.Instance, func() error, error) {
+func (e Conformance) create(ctx context.Context, r Request) (Instance, func() error, error) {
 	instance, err := e.Driver.Create(ctx, r)
 	if err != nil {
 		return instance, e.cleanup(ctx, r), fmt.Errorf("create: %w", err)
@@ -87,7 +85,7 @@ func (e Env) create(ctx context.Context, r provider.Request) (provider.Instance,
 }
 
 // with makes an instance, has a function look at it, and deletes it.
-func (e Env) with(ctx context.Context, r provider.Request, look func(provider.Instance) error) error {
+func (e Conformance) with(ctx context.Context, r Request, look func(Instance) error) error {
 	instance, clean, err := e.create(ctx, r)
 	if err == nil {
 		err = look(instance)
@@ -96,7 +94,7 @@ func (e Env) with(ctx context.Context, r provider.Request, look func(provider.In
 }
 
 // cleanup returns what deletes an instance, also when ctx has ended.
-func (e Env) cleanup(ctx context.Context, r provider.Request) func() error {
+func (e Conformance) cleanup(ctx context.Context, r Request) func() error {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.limit())
 		defer cancel()
@@ -105,10 +103,10 @@ func (e Env) cleanup(ctx context.Context, r provider.Request) func() error {
 }
 
 // gone deletes an instance and waits until it is gone.
-func (e Env) gone(ctx context.Context, r provider.Request) error {
+func (e Conformance) gone(ctx context.Context, r Request) error {
 	return e.eventually(ctx, "the instance "+r.Token+" to be gone", func(ctx context.Context) (bool, error) {
 		gone, err := e.Driver.Delete(ctx, r)
-		if provider.ClassOf(err) == provider.NotFound {
+		if ClassOf(err) == NotFound {
 			return true, nil
 		}
 		return gone, err
@@ -116,7 +114,7 @@ func (e Env) gone(ctx context.Context, r provider.Request) error {
 }
 
 // found waits until Get finds an instance: a new one may be seen late.
-func (e Env) found(ctx context.Context, r provider.Request, what string) (instance provider.Instance, err error) {
+func (e Conformance) found(ctx context.Context, r Request, what string) (instance Instance, err error) {
 	err = e.eventually(ctx, what, func(ctx context.Context) (bool, error) {
 		instance, err = e.Driver.Get(ctx, r)
 		return err == nil, err
@@ -125,7 +123,7 @@ func (e Env) found(ctx context.Context, r provider.Request, what string) (instan
 }
 
 // eventually calls a function until it is done. Errors are retried; the last one is part of the result.
-func (e Env) eventually(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
+func (e Conformance) eventually(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, e.limit())
 	defer cancel()
 	for {

@@ -1,4 +1,4 @@
-package conformance_test
+package provider_test
 
 import (
 	"bytes"
@@ -15,13 +15,12 @@ import (
 
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/provider/conformance"
 )
 
 // failing returns the names of the cases that a Driver does not pass.
 func failing(t *testing.T, driver provider.Driver) []string {
 	t.Helper()
-	env := conformance.Env{
+	env := provider.Conformance{
 		Driver: driver, Invalid: []byte(`{"size":"enormous"}`), Limit: time.Minute, Pause: time.Millisecond, Token: tokens(),
 		Request: provider.Request{
 			Cluster: "conformance", Spec: []byte(`{"size":"large"}`), Account: "default/cloud",
@@ -31,7 +30,7 @@ func failing(t *testing.T, driver provider.Driver) []string {
 	var mu sync.Mutex
 	var failed []string
 	var all sync.WaitGroup
-	for _, c := range conformance.Cases() {
+	for _, c := range provider.Cases() {
 		all.Go(func() {
 			if err := c.Run(t.Context(), env); err != nil {
 				mu.Lock()
@@ -58,7 +57,7 @@ func tokens() func() string {
 
 func TestEveryCaseNamesItsReason(t *testing.T) {
 	names := map[string]bool{}
-	for _, c := range conformance.Cases() {
+	for _, c := range provider.Cases() {
 		require.NotEmpty(t, c.Reason)
 		require.False(t, names[c.Name], c.Name)
 		names[c.Name] = true
@@ -86,7 +85,7 @@ func TestADriverWithAnyFormOfProviderIDPasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &broken{Driver: fake.NewDriver(fake.DriverOptions{})}
+			b := &faulty{Driver: fake.NewDriver(fake.DriverOptions{})}
 			shown := func(i provider.Instance, err error) (provider.Instance, error) {
 				if id, found := strings.CutPrefix(i.ProviderID, "fake://"); found {
 					i.ProviderID = fmt.Sprintf(form, id)
@@ -119,8 +118,8 @@ func TestADriverWithAnyFormOfProviderIDPasses(t *testing.T) {
 	}
 }
 
-// broken is a fake cloud with one defect: a method that is set replaces the cloud's.
-type broken struct {
+// faulty is a fake cloud with one defect: a method that is set replaces the cloud's.
+type faulty struct {
 	*fake.Driver
 
 	create, get func(context.Context, provider.Request) (provider.Instance, error)
@@ -133,42 +132,42 @@ type broken struct {
 	seen map[string]int // by token, as the defect needs it
 }
 
-func (b *broken) Create(ctx context.Context, r provider.Request) (provider.Instance, error) {
+func (b *faulty) Create(ctx context.Context, r provider.Request) (provider.Instance, error) {
 	if b.create != nil {
 		return b.create(ctx, r)
 	}
 	return b.Driver.Create(ctx, r)
 }
 
-func (b *broken) Get(ctx context.Context, r provider.Request) (provider.Instance, error) {
+func (b *faulty) Get(ctx context.Context, r provider.Request) (provider.Instance, error) {
 	if b.get != nil {
 		return b.get(ctx, r)
 	}
 	return b.Driver.Get(ctx, r)
 }
 
-func (b *broken) Delete(ctx context.Context, r provider.Request) (bool, error) {
+func (b *faulty) Delete(ctx context.Context, r provider.Request) (bool, error) {
 	if b.remove != nil {
 		return b.remove(ctx, r)
 	}
 	return b.Driver.Delete(ctx, r)
 }
 
-func (b *broken) Validate(ctx context.Context, r provider.Request) error {
+func (b *faulty) Validate(ctx context.Context, r provider.Request) error {
 	if b.validate != nil {
 		return b.validate(ctx, r)
 	}
 	return b.Driver.Validate(ctx, r)
 }
 
-func (b *broken) AddDefaults(spec json.RawMessage) (json.RawMessage, error) {
+func (b *faulty) AddDefaults(spec json.RawMessage) (json.RawMessage, error) {
 	if b.defaults != nil {
 		return b.defaults(spec)
 	}
 	return b.Driver.AddDefaults(spec)
 }
 
-func (b *broken) List(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
+func (b *faulty) List(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
 	if b.list != nil {
 		return b.list(ctx, r)
 	}
@@ -176,7 +175,7 @@ func (b *broken) List(ctx context.Context, r provider.Request) ([]provider.Insta
 }
 
 // note adds to what was seen of a token, and returns how much that was before.
-func (b *broken) note(token string, n int) int {
+func (b *faulty) note(token string, n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.seen == nil {
@@ -191,7 +190,7 @@ func (b *broken) note(token string, n int) int {
 type defect struct {
 	name, found string
 	options     fake.DriverOptions
-	plant       func(*broken)
+	plant       func(*faulty)
 }
 
 func defects() []defect {
@@ -200,7 +199,7 @@ func defects() []defect {
 
 func defectsOfLives() []defect {
 	return []defect{
-		{name: "create forgets the token", found: "a new instance has its token and its provider ID", plant: func(b *broken) {
+		{name: "create forgets the token", found: "a new instance has its token and its provider ID", plant: func(b *faulty) {
 			b.create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 				i, err := b.Driver.Create(ctx, r)
 				i.Token = ""
@@ -209,18 +208,18 @@ func defectsOfLives() []defect {
 		}},
 		{
 			name: "instances never run", found: "a new instance runs after a while",
-			options: fake.DriverOptions{Boot: time.Hour}, plant: func(*broken) {},
+			options: fake.DriverOptions{Boot: time.Hour}, plant: func(*faulty) {},
 		},
 		{name: "tokens are forgotten later", found: "a second create with a token returns the same instance", plant: forgetTokens},
 		{name: "create looks first, without a lock", found: "concurrent creates with a token make one instance", plant: lookThenCreate},
 		{name: "get ignores the provider ID", found: "an instance is found by its token and by its provider ID",
-			plant: func(b *broken) {
+			plant: func(b *faulty) {
 				b.get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 					r.ProviderID = ""
 					return b.Driver.Get(ctx, r)
 				}
 			}},
-		{name: "absence is an outage", found: "an instance that does not exist is NotFound", plant: func(b *broken) {
+		{name: "absence is an outage", found: "an instance that does not exist is NotFound", plant: func(b *faulty) {
 			b.get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 				if b.Made(r.Token) == 0 && r.ProviderID == "" {
 					return provider.Instance{}, provider.Errorf(provider.Unavailable, "404")
@@ -230,14 +229,14 @@ func defectsOfLives() []defect {
 		}},
 		{
 			name: "a deletion that began is gone", found: "a deletion ends, and the instance is gone then",
-			options: fake.DriverOptions{Vanish: time.Hour}, plant: func(b *broken) {
+			options: fake.DriverOptions{Vanish: time.Hour}, plant: func(b *faulty) {
 				b.remove = func(ctx context.Context, r provider.Request) (bool, error) {
 					_, err := b.Driver.Delete(ctx, r)
 					return true, err
 				}
 			},
 		},
-		{name: "a deletion of nothing is an error", found: "a deletion of what does not exist is gone", plant: func(b *broken) {
+		{name: "a deletion of nothing is an error", found: "a deletion of what does not exist is gone", plant: func(b *faulty) {
 			b.remove = func(ctx context.Context, r provider.Request) (bool, error) {
 				if b.Made(r.Token) == 0 {
 					return false, provider.Errorf(provider.Unavailable, "404")
@@ -246,7 +245,7 @@ func defectsOfLives() []defect {
 			}
 		}},
 		{name: "a deletion goes by the name", found: "a deletion leaves other instances alone, also those with the same name", plant: byName},
-		{name: "the context is ignored", found: "a call whose context has ended makes nothing", plant: func(b *broken) {
+		{name: "the context is ignored", found: "a call whose context has ended makes nothing", plant: func(b *faulty) {
 			b.create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 				return b.Driver.Create(context.WithoutCancel(ctx), r)
 			}
@@ -254,7 +253,7 @@ func defectsOfLives() []defect {
 	}
 }
 
-func forgetTokens(b *broken) {
+func forgetTokens(b *faulty) {
 	b.get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 		i, err := b.Driver.Get(ctx, r)
 		if err == nil {
@@ -270,7 +269,7 @@ func forgetTokens(b *broken) {
 	}
 }
 
-func lookThenCreate(b *broken) {
+func lookThenCreate(b *faulty) {
 	b.create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 		i, err := b.Driver.Get(ctx, r)
 		if err == nil {
@@ -293,7 +292,7 @@ func lookThenCreate(b *broken) {
 	}
 }
 
-func byName(b *broken) {
+func byName(b *faulty) {
 	var mu sync.Mutex
 	named := map[string][]provider.Request{}
 	name := map[string]string{}
@@ -318,7 +317,7 @@ func byName(b *broken) {
 
 func defectsOfSpecifications() []defect {
 	return []defect{
-		{name: "delete validates", found: "a deletion needs no specification", plant: func(b *broken) {
+		{name: "delete validates", found: "a deletion needs no specification", plant: func(b *faulty) {
 			b.remove = func(ctx context.Context, r provider.Request) (bool, error) {
 				if err := b.Driver.Validate(ctx, r); err != nil && b.Made(r.Token) > 0 {
 					return false, err
@@ -326,7 +325,7 @@ func defectsOfSpecifications() []defect {
 				return b.Driver.Delete(ctx, r)
 			}
 		}},
-		{name: "what is invalid is an outage", found: "an invalid specification makes nothing and is Invalid", plant: func(b *broken) {
+		{name: "what is invalid is an outage", found: "an invalid specification makes nothing and is Invalid", plant: func(b *faulty) {
 			b.create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 				i, err := b.Driver.Create(ctx, r)
 				if provider.ClassOf(err) == provider.Invalid {
@@ -335,17 +334,17 @@ func defectsOfSpecifications() []defect {
 				return i, err
 			}
 		}},
-		{name: "validate accepts everything", found: "a validation makes nothing and agrees with create", plant: func(b *broken) {
+		{name: "validate accepts everything", found: "a validation makes nothing and agrees with create", plant: func(b *faulty) {
 			b.validate = func(context.Context, provider.Request) error { return nil }
 		}},
-		{name: "defaults are added each time", found: "defaults are added once, and change no input", plant: func(b *broken) {
+		{name: "defaults are added each time", found: "defaults are added once, and change no input", plant: func(b *faulty) {
 			b.defaults = func(spec json.RawMessage) (json.RawMessage, error) {
 				return append(bytes.Clone(spec), ' '), nil
 			}
 		}},
 		{
 			name: "the list has all clusters", found: "a list has the instances of its cluster with their tokens, and no others",
-			plant: func(b *broken) {
+			plant: func(b *faulty) {
 				b.list = func(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
 					other := r
 					other.Cluster = strings.TrimSuffix(r.Cluster, "-other")
@@ -355,7 +354,7 @@ func defectsOfSpecifications() []defect {
 				}
 			},
 		},
-		{name: "an error repeats the request", found: "no error has user data or credentials", plant: func(b *broken) {
+		{name: "an error repeats the request", found: "no error has user data or credentials", plant: func(b *faulty) {
 			b.create = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 				i, err := b.Driver.Create(ctx, r)
 				if provider.ClassOf(err) == provider.Invalid {
@@ -370,7 +369,7 @@ func defectsOfSpecifications() []defect {
 func TestEachDefectIsFoundByOneCaseAndEachCaseFindsOne(t *testing.T) {
 	t.Parallel()
 	left := map[string]bool{}
-	for _, c := range conformance.Cases() {
+	for _, c := range provider.Cases() {
 		left[c.Name] = true
 	}
 	for _, d := range defects() {
@@ -378,7 +377,7 @@ func TestEachDefectIsFoundByOneCaseAndEachCaseFindsOne(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { // waits that cannot succeed take no time
-				b := &broken{Driver: fake.NewDriver(d.options)}
+				b := &faulty{Driver: fake.NewDriver(d.options)}
 				d.plant(b)
 				require.Equal(t, []string{d.found}, failing(t, b))
 			})

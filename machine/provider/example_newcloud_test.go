@@ -1,4 +1,4 @@
-package conformance_test
+package provider_test
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/provider/conformance"
 )
 
 // nothing is where a new cloud begins: the four methods that a Driver needs, and no content.
@@ -147,11 +146,11 @@ func (d *rack) List(_ context.Context, r provider.Request) ([]provider.Instance,
 func Example_newCloud() {
 	judge := func(driver provider.Driver, patience time.Duration) (failed []string) {
 		n := 0
-		env := conformance.Env{
+		env := provider.Conformance{
 			Driver: driver, Request: provider.Request{Cluster: "c1", Spec: []byte(`{"size":"2u"}`)}, Invalid: []byte(`{"size":"9u"}`),
 			Token: func() string { n++; return fmt.Sprint("token-", n) }, Limit: patience, Pause: time.Millisecond,
 		}
-		for _, c := range conformance.Cases() {
+		for _, c := range provider.Cases() {
 			if err := c.Run(context.Background(), env); err != nil {
 				failed = append(failed, c.Name)
 			}
