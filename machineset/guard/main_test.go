@@ -3,7 +3,7 @@ package guard_test
 import (
 	"testing"
 
-	"github.com/machinist-dev/machinist/fake/testenv"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
