@@ -3,7 +3,6 @@ package contract
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -47,10 +46,7 @@ func DeletionOf(m *Metadata, starts map[string]time.Time, now time.Time) Deletio
 		return Deletion{}
 	}
 	d := Deletion{}
-	text, found := m.Annotations[DeletionAnnotation]
-	if !found {
-		d = formerDeletion(m)
-	} else if json.Unmarshal([]byte(text), &d) != nil || !d.Requested.Equal(m.Deleting) {
+	if json.Unmarshal([]byte(m.Annotations[DeletionAnnotation]), &d) != nil || !d.Requested.Equal(m.Deleting) {
 		d = Deletion{}
 	}
 	d.Requested = m.Deleting.UTC()
@@ -111,26 +107,14 @@ func (d *Deletion) End(stage string, node types.UID, now time.Time) bool {
 // Changes returns the changes of an object's annotations that store the record, without the starts of the stages that the object stores
 // elsewhere; none when it is stored. They remove the record of another deletion.
 func (d Deletion) Changes(annotations map[string]string, elsewhere ...string) map[string]Change[string] {
-	var changes map[string]Change[string]
-	change := func(key string, to Change[string]) {
-		if changes == nil {
-			changes = map[string]Change[string]{}
-		}
-		changes[key] = to
-	}
-	for _, former := range formerKeys() {
-		if _, found := annotations[former.key]; found {
-			change(former.key, Cleared[string]())
-		}
-	}
 	have, found := annotations[DeletionAnnotation]
 	switch text := d.without(elsewhere).text(); {
 	case text == "" && found:
-		change(DeletionAnnotation, Cleared[string]())
+		return map[string]Change[string]{DeletionAnnotation: Cleared[string]()}
 	case text != have:
-		change(DeletionAnnotation, SetTo(text))
+		return map[string]Change[string]{DeletionAnnotation: SetTo(text)}
 	}
-	return changes
+	return nil
 }
 
 // without returns a copy without the starts of some stages.
@@ -176,38 +160,4 @@ func (d Deletion) notBefore(now time.Time) time.Time {
 // canBegin reports whether a start can be one of this deletion.
 func (d Deletion) canBegin(start time.Time) bool {
 	return !start.IsZero() && !start.Before(d.Requested.Add(-ClockTolerance))
-}
-
-// formerKeys are the annotations in which versions before v0.1.0 recorded the starts of stages and the UID of a Node for which one ended.
-func formerKeys() [6]struct{ key, stage string } {
-	return [...]struct{ key, stage string }{
-		{DrainStartedAnnotation, StageDrain}, {"machinist.dev/volume-detach-started", StageVolumes},
-		{"machinist.dev/pre-terminate-hooks-started", StagePreTerminateHooks}, {"machinist.dev/node-deletion-started", StageDeleteNode},
-		{DrainedAnnotation, StageDrain}, {"machinist.dev/volumes-detached-node-uid", StageVolumes},
-	}
-}
-
-// formerDeletion reads such a record. One start that is older than the deletion means that all are. A Node whose volumes were waited for
-// has been drained too. It goes with the release after v0.1.0.
-func formerDeletion(m *Metadata) Deletion {
-	d := Deletion{Requested: m.Deleting}
-	for _, former := range formerKeys() {
-		text, times := m.Annotations[former.key], d.Stages[former.stage]
-		start, err := time.Parse(time.RFC3339, text)
-		switch {
-		case strings.HasSuffix(former.key, "-uid"):
-			if text == "" || d.Node != "" && d.Node != types.UID(text) {
-				continue
-			}
-			d.Node, times.End = types.UID(text), d.notBefore(m.Deleting)
-		case err != nil:
-			continue
-		case !d.canBegin(start):
-			return Deletion{}
-		default:
-			times.Start = start.UTC()
-		}
-		d.set(former.stage, times)
-	}
-	return d
 }

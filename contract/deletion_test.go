@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -109,41 +108,6 @@ func TestDeletion(t *testing.T) {
 		ahead.Begin(drain, now.Add(time.Hour))
 		mended := contract.DeletionOf(stored(deleting, store(ahead, nil)), nil, now)
 		require.Equal(t, now, mended.Stages[drain].Start, "the stage begins anew")
-	})
-}
-
-func TestFormerDeletion(t *testing.T) {
-	deleting, old := noon, noon.Add(-time.Hour).Format(time.RFC3339)
-	const at = "2026-03-01T12:01:00Z"
-	former := map[string]string{
-		"machinist.dev/drain-started": at, "machinist.dev/volume-detach-started": at, "machinist.dev/pre-terminate-hooks-started": at,
-		"machinist.dev/node-deletion-started": at, "machinist.dev/drained-node-uid": "n", "machinist.dev/volumes-detached-node-uid": "n",
-	}
-	d := contract.DeletionOf(stored(deleting, former), nil, noon)
-	for stage, ends := range map[string]bool{contract.StageDrain: true, contract.StageVolumes: true, contract.StagePreTerminateHooks: false,
-		contract.StageDeleteNode: false} {
-		require.Equal(t, noon.Add(time.Minute), d.Stages[stage].Start, stage)
-		require.Equal(t, ends, d.HasEnded(stage, "n"), stage)
-	}
-	after := store(d, former)
-	require.Len(t, after, 1, "one record takes the place of all")
-	require.Equal(t, d, contract.DeletionOf(stored(deleting, after), nil, noon))
-
-	t.Run("one start of an older deletion means that all are", func(t *testing.T) {
-		restored := maps.Clone(former)
-		restored["machinist.dev/volume-detach-started"] = old
-		d := contract.DeletionOf(stored(deleting, restored), nil, noon)
-		require.Equal(t, contract.Deletion{Requested: noon}, d)
-		require.Empty(t, store(d, restored))
-	})
-	t.Run("a Node that registered again was not waited for", func(t *testing.T) {
-		d := contract.DeletionOf(stored(deleting, map[string]string{
-			"machinist.dev/drained-node-uid": "new", "machinist.dev/volumes-detached-node-uid": "old", "machinist.dev/drain-started": "soon",
-		}), nil, noon)
-		require.Equal(t, []types.UID{"new"}, []types.UID{d.Node})
-		require.False(t, d.HasEnded(contract.StageVolumes, "new"))
-		require.True(t, d.HasEnded(contract.StageDrain, "new"))
-		require.Zero(t, d.Stages[contract.StageDrain].Start)
 	})
 }
 

@@ -170,8 +170,6 @@ func TestAMachineThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T)
 	node, hour := string(w.node("m").UID), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	w.mergeStatus(m, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": hour, "waitForNodeVolumeDetachStartTime": hour}})
 	records := map[string]any{
-		contract.DrainedAnnotation: node, "machinist.dev/volumes-detached-node-uid": node,
-		"machinist.dev/pre-terminate-hooks-started": hour, "machinist.dev/node-deletion-started": hour,
 		contract.DeletionAnnotation: `{"deletion":"` + hour + `","node":"` + node + `","stages":{"drain":{"end":"` + hour + `"}}}`,
 	}
 	w.annotate(m, records)

@@ -20,8 +20,6 @@ func TestAMachineIsDrainedWhoseBackupWasMadeInAnotherDeletion(t *testing.T) {
 	node, hour := string(w.node("m").UID), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	w.mergeStatus(m, map[string]any{"deletion": map[string]any{"nodeDrainStartTime": hour, "waitForNodeVolumeDetachStartTime": hour}})
 	w.annotate(m, map[string]any{
-		contract.DrainedAnnotation: node, "machinist.dev/volumes-detached-node-uid": node,
-		"machinist.dev/pre-terminate-hooks-started": hour, "machinist.dev/node-deletion-started": hour,
 		contract.DeletionAnnotation: `{"deletion":"` + hour + `","node":"` + node + `","stages":{"drain":{"end":"` + hour + `"}}}`,
 	})
 	w.merge(m, map[string]any{"spec": map[string]any{"deletion": map[string]any{"nodeDrainTimeoutSeconds": 1800}}})

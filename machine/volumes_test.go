@@ -196,22 +196,23 @@ func TestAProcessThatStartsInTheMiddleOfAWaitForVolumesResumesIt(t *testing.T) {
 		node := fake.Node("m1", "fake://x/m1")
 		w.create(node)
 		w.attach("data", "m1")
-		m := fake.Machine("m1", fake.WithAnnotations(map[string]string{contract.DrainedAnnotation: string(node.UID)}),
-			fake.WithField([]any{contract.MachineFinalizer}, "metadata", "finalizers"), fake.WithField("fake://x/m1", "spec", "providerID"))
+		m := fake.Machine("m1", fake.WithField([]any{contract.MachineFinalizer}, "metadata", "finalizers"),
+			fake.WithField("fake://x/m1", "spec", "providerID"))
 		w.create(m)
 		m = w.get(m)
 		require.NoError(w.t, unstructured.SetNestedMap(m.Object, map[string]any{
 			"nodeRef":  map[string]any{"name": "m1"},
 			"deletion": map[string]any{"nodeDrainStartTime": began, "waitForNodeVolumeDetachStartTime": began},
 		}, "status"))
-		m.SetAnnotations(map[string]string{
-			contract.DrainedAnnotation: string(node.UID), contract.NodeUIDAnnotation: string(node.UID),
-		})
+		m.SetAnnotations(map[string]string{contract.NodeUIDAnnotation: string(node.UID)})
 		status := m.DeepCopy()
 		require.NoError(w.t, w.client.Update(w.t.Context(), m))
 		status.SetResourceVersion(m.GetResourceVersion())
 		require.NoError(w.t, w.client.Status().Update(w.t.Context(), status))
 		require.NoError(w.t, w.client.Delete(w.t.Context(), m))
+		deleted := w.get(m).GetDeletionTimestamp().UTC().Format(time.RFC3339)
+		w.annotate(m, map[string]any{contract.DeletionAnnotation: `{"deletion":"` + deleted + `","node":"` + string(node.UID) +
+			`","stages":{"drain":{"end":"` + deleted + `"}}}`})
 	}})
 	m := fake.Machine("m1")
 	if message := w.waitsForVolumes(m, "default/data"); !strings.Contains(message, "started at "+began) {

@@ -15,8 +15,7 @@ import (
 const (
 	fullMetadata = `"metadata":{"namespace":"default","name":"m","uid":"u-1","resourceVersion":"42","generation":7,
 		"creationTimestamp":"2026-03-01T12:00:00Z","deletionTimestamp":"2026-03-01T13:00:00Z","labels":{"a":"b"},
-		"annotations":{"machinist.dev/node-uid":"n-uid","machinist.dev/drained-node-uid":"n-uid","machinist.dev/volumes-detached-node-uid":"v-uid",
-			"machinist.dev/pre-terminate-hooks-started":"2026-03-01T14:00:00Z",
+		"annotations":{"machinist.dev/node-uid":"n-uid",
 			"machinist.dev/rollout-type":"InPlaceUpdate","machinist.dev/in-place-orchestration":"Manual","machinist.dev/rollback-to":"3",
 			"machinist.dev/revision-history-limit":"2","machinist.dev/progress-deadline":"10m"},
 		"finalizers":["machine.cluster.x-k8s.io"],"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"o-uid","controller":true}]}`
