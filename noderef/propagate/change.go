@@ -31,8 +31,8 @@ func appendMarks(to []change, have map[string]string, marks []Mark, owner Owner)
 		return to
 	}
 	for _, mark := range marks {
-		text, present := owner.says(mark.Field)
-		to = appendChange(to, have, mark.Key, value{text, present})
+		text := mark.Value(owner)
+		to = appendChange(to, have, mark.Key, value{text, text != ""})
 	}
 	return to
 }

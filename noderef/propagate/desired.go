@@ -51,21 +51,3 @@ type Desired struct {
 	// Owner is written to the marks.
 	Owner Owner
 }
-
-// says returns the value of a mark, and false when the Node should not have it.
-func (o *Owner) says(field OwnerField) (string, bool) {
-	text := ""
-	switch field {
-	case OwnerName:
-		text = o.Name
-	case OwnerNamespace:
-		text = o.Namespace
-	case OwnerCluster:
-		text = o.Cluster
-	case OwnerControllerKind:
-		text = o.ControllerKind
-	case OwnerControllerName:
-		text = o.ControllerName
-	}
-	return text, text != ""
-}

@@ -20,13 +20,16 @@ func ExamplePolicy_Diff() {
 		Labels:      map[string]string{"kubernetes.io/hostname": "worker-1"},
 		Annotations: map[string]string{"node.alpha.kubernetes.io/ttl": "0"},
 	}}
+	send := func(patch propagate.Patch) { // the API server refuses it as a whole if what it tests has changed
+		fmt.Println(strings.ReplaceAll(patch.String(), "},{", "},\n{"))
+	}
 	patch, changed := policy.Diff(node, propagate.Desired{Labels: map[string]string{
 		"example.com/team":               "blue",
 		"cluster.x-k8s.io/cluster-name":  "not for Nodes",
 		"topology.kubernetes.io/anybody": "not for Nodes",
 	}})
 	fmt.Println(changed)
-	fmt.Println(strings.ReplaceAll(patch.String(), "},{", "},\n{"))
+	send(patch)
 	// Output:
 	// true
 	// [{"op":"test","path":"/metadata/uid","value":"u-1"},
@@ -41,7 +44,7 @@ func ExamplePolicy_Diff() {
 func ExamplePolicy() {
 	policy := &propagate.Policy{
 		Labels:          propagate.Selection{Domains: []propagate.Domain{{Name: "acme.example", Subdomains: true}}},
-		AnnotationMarks: []propagate.Mark{{Key: "acme.example/machine", Field: propagate.OwnerName}},
+		AnnotationMarks: []propagate.Mark{{Key: "acme.example/machine", Value: func(o propagate.Owner) string { return o.Name }}},
 		Ledger:          propagate.Ledger{Labels: "acme.example/labels"},
 		StartupTaints:   []corev1.Taint{{Key: "acme.example/starting", Effect: corev1.TaintEffectNoExecute}},
 	}

@@ -91,7 +91,7 @@ func modelMarks(into m, marks []Mark, owner Owner) {
 	}
 	for _, mark := range marks {
 		delete(into, mark.Key)
-		if text, ok := owner.says(mark.Field); ok {
+		if text := mark.Value(owner); text != "" {
 			into[mark.Key] = text
 		}
 	}

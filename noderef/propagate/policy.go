@@ -32,27 +32,10 @@ type Ledger struct {
 	Taints string
 }
 
-// OwnerField is a field of an [Owner].
-type OwnerField uint8
-
-// Fields of an Owner that can be written to a Node.
-const (
-	// OwnerName is the name of the owner.
-	OwnerName OwnerField = iota + 1
-	// OwnerNamespace is its namespace.
-	OwnerNamespace
-	// OwnerCluster is the name of its cluster.
-	OwnerCluster
-	// OwnerControllerKind is the kind of the owner's own controller.
-	OwnerControllerKind
-	// OwnerControllerName is the name of the owner's own controller.
-	OwnerControllerName
-)
-
-// Mark is an annotation that holds a field of the owner.
+// Mark is an annotation that holds a value of the owner. While the value is empty, the Node does not have the annotation.
 type Mark struct {
 	Key   string
-	Field OwnerField
+	Value func(Owner) string
 }
 
 // Annotations that Cluster API v1.13 keeps on a Node.
@@ -104,11 +87,11 @@ func ClusterAPI() *Policy {
 			{Name: "node.cluster.x-k8s.io", Subdomains: true},
 		}},
 		AnnotationMarks: []Mark{
-			{ClusterNameAnnotation, OwnerCluster},
-			{ClusterNamespaceAnnotation, OwnerNamespace},
-			{MachineAnnotation, OwnerName},
-			{OwnerKindAnnotation, OwnerControllerKind},
-			{OwnerNameAnnotation, OwnerControllerName},
+			{ClusterNameAnnotation, func(o Owner) string { return o.Cluster }},
+			{ClusterNamespaceAnnotation, func(o Owner) string { return o.Namespace }},
+			{MachineAnnotation, func(o Owner) string { return o.Name }},
+			{OwnerKindAnnotation, func(o Owner) string { return o.ControllerKind }},
+			{OwnerNameAnnotation, func(o Owner) string { return o.ControllerName }},
 		},
 		Ledger: Ledger{
 			Labels:      LabelsFromMachineAnnotation,

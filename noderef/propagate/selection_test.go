@@ -87,8 +87,9 @@ func TestPatternsAddToDomains(t *testing.T) {
 
 func TestMarksHoldEveryFieldOfTheOwner(t *testing.T) {
 	policy := Policy{AnnotationMarks: []Mark{
-		{"name", OwnerName}, {"namespace", OwnerNamespace}, {"cluster", OwnerCluster},
-		{"kind", OwnerControllerKind}, {"controller", OwnerControllerName}, {"none", 0},
+		{"name", func(o Owner) string { return o.Name }}, {"namespace", func(o Owner) string { return o.Namespace }},
+		{"cluster", func(o Owner) string { return o.Cluster }}, {"kind", func(o Owner) string { return o.ControllerKind }},
+		{"controller", func(o Owner) string { return o.ControllerName }}, {"none", func(Owner) string { return "" }},
 	}}
 	owner := Owner{Namespace: "ns", Name: "m", Cluster: "c", ControllerKind: "MachineSet", ControllerName: "s"}
 	node := newNode(nil, m{"none": "x", "name": "old"})

@@ -57,7 +57,7 @@ func becomes(t *testing.T, policy *propagate.Policy, from *corev1.Node, desired 
 func TestAPoolAndItsMachinesDoNotOverwriteEachOther(t *testing.T) {
 	machine, pool := propagate.ClusterAPI(), propagate.ClusterAPI()
 	pool.AnnotationMarks = slices.DeleteFunc(pool.AnnotationMarks, func(mark propagate.Mark) bool {
-		return mark.Field == propagate.OwnerName
+		return mark.Key == propagate.MachineAnnotation
 	})
 	labels := m{"node-role.kubernetes.io/worker": ""}
 	ofPool := propagate.Desired{Labels: labels, Owner: propagate.Owner{
