@@ -12,18 +12,13 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// CheckCRD lints a CustomResourceDefinition of apiextensions.k8s.io/v1 against the contract that its labels name, and returns
-// what is broken: InspectCRD(crd, role).Findings. No finding means that every rule holds that a CRD can show.
-func CheckCRD(crd *unstructured.Unstructured, role Role) []Finding {
-	return InspectCRD(crd, role).Findings
-}
-
-// InspectCRD lints a CustomResourceDefinition of apiextensions.k8s.io/v1 and says what was looked at too. It judges every
+// CheckCRD lints a CustomResourceDefinition of apiextensions.k8s.io/v1 against the contracts that its labels name. No finding means that
+// every rule holds that a CRD can show. It judges every
 // served API version that a contract label names by the contract of that label. A CRD without a label of a
 // contract that Cluster API reads has only that finding. A release of Cluster API reads the highest version under
 // the newest label that it knows, so that what the others lack is a SHOULD. It takes any JSON object, neither changes
 // nor keeps it, and gives the same report for the same CRD.
-func InspectCRD(crd *unstructured.Unstructured, role Role) Report {
+func CheckCRD(crd *unstructured.Unstructured, role Role) Report {
 	j := &judge{role: role}
 	if crd == nil || crd.Object == nil {
 		j.find(Must, "kind", nothing, "CustomResourceDefinition", "All resources: only what is defined by a CRD has contract labels")
@@ -192,35 +187,9 @@ func (j *judge) field(c claim, at string, p place) {
 		missing = false
 	}
 	if missing && p.level != "" {
-		j.missing(c, at, p, rule)
+		j.find(p.level, at+p.main.String(), nothing, p.shape.name,
+			rule+": "+p.rule.why+", and the API server drops what the schema does not know")
 	}
-}
-
-// missing finds that a place is not in the schema, and says whether the schema is that of another contract: a provider that
-// only adds a newer label hangs, and nothing else says why.
-func (j *judge) missing(c claim, at string, p place, rule string) {
-	found, why := nothing, p.rule.why+", and the API server drops what the schema does not know"
-	if other, path := j.elsewhere(c, p); other != "" {
-		found = fmt.Sprintf("nothing there, but %s, the place of contract %s", path, other)
-		why = fmt.Sprintf("%s; the label %s has Cluster API read %s and never %s, so add the field, or take %s out of that label",
-			p.rule.why, c.label, p.main, path, clip(c.version.name))
-	}
-	j.find(p.level, at+p.main.String(), found, p.shape.name, rule+": "+why)
-}
-
-// elsewhere looks for the place that another contract has for the same field.
-func (j *judge) elsewhere(c claim, p place) (contract.Version, contract.Path) {
-	for _, other := range contract.AllVersions() {
-		for _, q := range placesOf(j.role, other) {
-			if other == c.contract || q.Name != p.Name || q.main.String() == p.main.String() {
-				continue
-			}
-			if n, what, _ := c.version.schema.walk(q.main.Segments()); what == known && n.typeName() == q.shape.typed {
-				return other, q.main
-			}
-		}
-	}
-	return "", contract.Path{}
 }
 
 // subresource judges whether the status is written apart from the spec, which the contract's resource definitions show.

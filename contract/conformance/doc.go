@@ -7,12 +7,12 @@
 // # Usage
 //
 //	role, ok := conformance.RoleOf(schema.GroupKind{Group: group, Kind: kind}, true)
-//	for _, finding := range conformance.CheckCRD(crd, role) {
+//	for _, finding := range conformance.CheckCRD(crd, role).Findings {
 //		fmt.Println(finding)
 //	}
 //
-// [RoleOf] guesses by names: ask [Resembles] too before the CRD of another project is judged. [InspectCRD] and [InspectObject] also say
-// what was looked at. In a provider's own tests, fail for every [Finding] with level [Must], and read the others.
+// [RoleOf] guesses by names: ask [Resembles] too before the CRD of another project is judged. In a provider's own tests, fail for every
+// [Finding] with level [Must], and read the others.
 //
 // # What is judged
 //
@@ -20,7 +20,7 @@
 // the names of the kind and of its list, the status subresource, and for each API version that a label names, every field of
 // that contract's layout in the OpenAPI schema: a field that the contract asks for and the API server would drop, and a field
 // of a type that its readers do not take, whether they need it or not. So an API version under the label of contract v1beta2
-// whose schema is still that of v1beta1, which makes Machines wait for ever, is found and explained. Of a CRD
+// whose schema is still that of v1beta1, which makes Machines wait for ever, is found. Of a CRD
 // without a label of a contract that Cluster API reads that is all that is found.
 //
 // Of an object: the same fields by their readers, and what is said together. An object that was just made breaks no rule; one

@@ -2,7 +2,6 @@ package conformance_test
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,14 +33,20 @@ func ExampleCheckCRD() {
 		},
 	}}
 	role, _ := conformance.RoleOf(schema.GroupKind{Group: "bootstrap.example.com", Kind: "FooConfig"}, true)
-	for _, f := range conformance.CheckCRD(crd, role) {
+	report := conformance.CheckCRD(crd, role)
+	looked := func(at conformance.Judged) { fmt.Println(at.APIVersion, "by contract", at.Contract) }
+	for _, at := range report.Judged {
+		looked(at)
+	}
+	for _, f := range report.Findings {
 		fmt.Println(f.Level, f.Path)
 		fmt.Println("  found:", f.Found)
 		fmt.Println("  want: ", f.Want)
 	}
 	// Output:
+	// v1 by contract v1beta2
 	// MUST spec.versions[v1]: status.initialization.dataSecretCreated
-	//   found: nothing there, but status.ready, the place of contract v1beta1
+	//   found: nothing
 	//   want:  boolean
 	// SHOULD spec.versions[v1]: status.conditions
 	//   found: nothing
@@ -56,8 +61,12 @@ func ExampleCheckObject() {
 			map[string]any{"type": "Ready", "status": "True"},
 		}},
 	}}
-	findings := conformance.CheckObject(machine, conformance.InfraMachine, contract.V1Beta2)
-	for _, f := range slices.DeleteFunc(findings, func(f conformance.Finding) bool { return f.Level != conformance.Must }) {
+	findings := conformance.CheckObject(machine, conformance.InfraMachine, contract.V1Beta2).Findings
+	broken := map[conformance.Level][]conformance.Finding{}
+	for _, f := range findings {
+		broken[f.Level] = append(broken[f.Level], f)
+	}
+	for _, f := range broken[conformance.Must] {
 		fmt.Println(f)
 	}
 	// Output:

@@ -42,9 +42,9 @@ func FuzzCheckCRD(f *testing.F) {
 		crd := anyObject(text)
 		before := crd.DeepCopy()
 		for _, role := range append(conformance.Roles(), "") {
-			report := conformance.InspectCRD(crd, role)
+			report := conformance.CheckCRD(crd, role)
 			require.LessOrEqual(t, len(report.Findings), conformance.MaxFindings)
-			require.Equal(t, report, conformance.InspectCRD(crd, role), "two looks see the same")
+			require.Equal(t, report, conformance.CheckCRD(crd, role), "two looks see the same")
 			sound(t, report)
 		}
 		require.Empty(t, cmp.Diff(before.Object, crd.Object), "looking changes nothing")
@@ -66,8 +66,8 @@ func FuzzCheckObject(f *testing.F) {
 		before := obj.DeepCopy()
 		for _, role := range append(conformance.Roles(), "") {
 			for _, version := range append(contract.AllVersions(), "v9") {
-				report := conformance.InspectObject(obj, role, version)
-				require.Equal(t, report, conformance.InspectObject(obj, role, version), "two looks see the same")
+				report := conformance.CheckObject(obj, role, version)
+				require.Equal(t, report, conformance.CheckObject(obj, role, version), "two looks see the same")
 				sound(t, report)
 			}
 		}

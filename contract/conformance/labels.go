@@ -17,7 +17,6 @@ import (
 type claim struct {
 	contract contract.Version
 	version  apiVersion
-	label    string
 	// read is the highest version of the label when that is another one, which Cluster API reads in place of this one.
 	read string
 	// newest is what Cluster API reads by the newest label.
@@ -91,7 +90,7 @@ func (j *judge) claims(labels map[string]string, versions []apiVersion, read con
 				level, why = Must, "Cluster API reads the highest version that the newest label names, whether it exists or not"
 			}
 			if v, ok := j.available(c, name, versions, level, why); ok {
-				claims = append(claims, claim{contract: c, version: v, label: c.Label(), read: higher(c, labels, name), newest: read})
+				claims = append(claims, claim{contract: c, version: v, read: higher(c, labels, name), newest: read})
 			}
 		}
 	}

@@ -9,15 +9,10 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// CheckObject lints an object of a provider against one contract version: InspectObject(obj, role, version).Findings.
-func CheckObject(obj *unstructured.Unstructured, role Role, version contract.Version) []Finding {
-	return InspectObject(obj, role, version).Findings
-}
-
-// InspectObject lints an object of a provider against one contract version and says what was looked at too. What a provider
+// CheckObject lints an object of a provider against one contract version. What a provider
 // has not written yet is not missing: an object that has just been made breaks no rule, and one that says that it is done
 // must say the rest. It takes any JSON object, neither changes nor keeps it, and gives the same report for the same object.
-func InspectObject(obj *unstructured.Unstructured, role Role, version contract.Version) Report {
+func CheckObject(obj *unstructured.Unstructured, role Role, version contract.Version) Report {
 	j := &judge{role: role}
 	places := placesOf(role, version)
 	switch {

@@ -30,7 +30,7 @@ func (c objectCase) check(t *testing.T) {
 	if c.version == "" {
 		c.version = contract.V1Beta2
 	}
-	findings := conformance.CheckObject(obj, c.role, c.version)
+	findings := conformance.CheckObject(obj, c.role, c.version).Findings
 	require.Empty(t, cmp.Diff(before.Object, obj.Object), "looking changes nothing")
 	if c.rule != "" {
 		require.NotEmpty(t, findings)
@@ -163,7 +163,7 @@ func TestCheckObject_NothingToLookAt(t *testing.T) {
 			"MUST kind: found nothing, want string"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings := conformance.CheckObject(c.obj, c.role, c.version)
+			findings := conformance.CheckObject(c.obj, c.role, c.version).Findings
 			require.Len(t, findings, 1)
 			require.Contains(t, findings[0].String(), c.want)
 		})
@@ -177,14 +177,14 @@ func TestCheckObject_ReportsAreBounded(t *testing.T) {
 	}
 	obj := &unstructured.Unstructured{
 		Object: map[string]any{"apiVersion": "a/v1", "kind": "FooMachine", "status": map[string]any{"addresses": addresses}}}
-	findings := conformance.CheckObject(obj, conformance.InfraMachine, contract.V1Beta2)
+	findings := conformance.CheckObject(obj, conformance.InfraMachine, contract.V1Beta2).Findings
 	require.Len(t, findings, conformance.MaxFindings)
 	require.Less(t, len(fmt.Sprint(findings)), 50_000)
 	for range 100_000 {
 		addresses = append(addresses, addresses[0])
 	}
 	obj.Object["status"] = map[string]any{"addresses": addresses, "initialization": map[string]any{"provisioned": true}}
-	findings = conformance.CheckObject(obj, conformance.InfraMachine, contract.V1Beta2)
+	findings = conformance.CheckObject(obj, conformance.InfraMachine, contract.V1Beta2).Findings
 	require.NotEmpty(t, findings)
 	require.LessOrEqual(t, len(findings), conformance.MaxFindings)
 }

@@ -102,7 +102,7 @@ func TestCheckObject_Templates(t *testing.T) {
 	}
 	t.Run("a kind that no clone can be named after", func(t *testing.T) {
 		obj := parse(t, "{apiVersion: a/v1, kind: FooMachine, metadata: {name: a}, spec: {template: {spec: {}}}}")
-		findings := conformance.CheckObject(obj, conformance.InfraMachineTemplate, contract.V1Beta1)
+		findings := conformance.CheckObject(obj, conformance.InfraMachineTemplate, contract.V1Beta1).Findings
 		require.Len(t, findings, 1)
 		require.Contains(t, findings[0].String(), "MUST kind: found FooMachine, want a name that ends in Template")
 	})

@@ -94,7 +94,7 @@ func (r *result) crd(d document, o options) {
 		r.skip(d, d.GetName(), fmt.Sprintf("%s is no kind that a Machine or a MachinePool reads, by its group and name", gk.Kind))
 		return
 	}
-	r.Checked = append(r.Checked, checked{Name: d.GetName(), Source: d.source(), Report: conformance.InspectCRD(d.Unstructured, role)})
+	r.Checked = append(r.Checked, checked{Name: d.GetName(), Source: d.source(), Report: conformance.CheckCRD(d.Unstructured, role)})
 }
 
 // tell returns the role of a kind, zero when it has none: what a person says, or a guess by its group and name. A guess that
@@ -125,7 +125,7 @@ func (r *result) object(d document, crds map[schema.GroupKind]*document, o optio
 	case o.contract == "":
 		r.skip(d, name, "no CRD with a contract label in the input says by which contract to judge it: add the CRD, or say -contract")
 	default:
-		report := conformance.InspectObject(d.Unstructured, role, o.contract)
+		report := conformance.CheckObject(d.Unstructured, role, o.contract)
 		r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Report: report})
 	}
 }
@@ -143,7 +143,7 @@ func (r *result) labelled(d document, name string, crd document, role conformanc
 		r.skip(d, name, fmt.Sprintf("Cluster API reads objects of this kind at %s, and not at %s", read.APIVersion, at))
 		return
 	}
-	report := conformance.InspectObject(d.Unstructured, role, version)
+	report := conformance.CheckObject(d.Unstructured, role, version)
 	r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Report: report})
 }
 

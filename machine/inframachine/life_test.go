@@ -42,7 +42,7 @@ func TestAMachineRunsOnAnInstanceOfADriverAndIsDeletedAgain(t *testing.T) {
 			require.Equal(t, "fake://1", said.ProviderID)
 			require.Len(t, said.Addresses, 2)
 			require.Contains(t, fresh.GetFinalizers(), inframachine.Finalizer)
-			require.Empty(t, conformance.CheckObject(fresh, conformance.InfraMachine, v))
+			require.Empty(t, conformance.CheckObject(fresh, conformance.InfraMachine, v).Findings)
 			var node corev1.Node
 			require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "m1"}, &node))
 
@@ -59,7 +59,7 @@ func TestAMachineRunsOnAnInstanceOfADriverAndIsDeletedAgain(t *testing.T) {
 func TestTheCRDsOfTheTestsFulfilTheContract(t *testing.T) {
 	t.Parallel()
 	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
-		for _, f := range conformance.CheckCRD(cloudMachineCRD(v), conformance.InfraMachine) {
+		for _, f := range conformance.CheckCRD(cloudMachineCRD(v), conformance.InfraMachine).Findings {
 			require.NotEqual(t, conformance.Must, f.Level, "%s: %s", v, f)
 		}
 	}

@@ -76,7 +76,7 @@ func (w *world) runsOnKwok(as string) {
 		infra := &unstructured.Unstructured{}
 		infra.SetGroupVersionKind(gvk)
 		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(m), infra))
-		require.Empty(w.t, conformance.CheckObject(infra, conformance.InfraMachine, contract.V1Beta2))
+		require.Empty(w.t, conformance.CheckObject(infra, conformance.InfraMachine, contract.V1Beta2).Findings)
 	}
 	require.Len(w.t, w.kwokNodes(), kwokMachines, "no lost answer made a second Node")
 	require.NoError(w.t, measure.InParallel(w.t.Context(), kwokMachines, func(i int) error {
