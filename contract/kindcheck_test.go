@@ -62,8 +62,8 @@ func TestWhatAKindForgetsIsNamedWhetherItIsNotWrittenOrNotRead(t *testing.T) {
 			func(u *contract.MachineUpdate) { u.Node = contract.SetTo(contract.NodeRef{Name: "probe"}) }, contract.NeedMust},
 		"Conditions": {func(s *contract.MachineState) { s.Conditions = nil }, func(u *contract.MachineUpdate) { u.Conditions = nil },
 			contract.NeedShould},
-		"Phase": {func(s *contract.MachineState) { s.Phase = "" }, func(u *contract.MachineUpdate) { u.Phase = contract.Change[string]{} },
-			contract.NeedOptional},
+		"ObservedGeneration": {func(s *contract.MachineState) { s.ObservedGeneration = 0 },
+			func(u *contract.MachineUpdate) { u.ObservedGeneration = contract.Change[int64]{} }, contract.NeedOptional},
 	} {
 		t.Run(member, func(t *testing.T) {
 			notRead := kindOfServers(func(s *Server, into *contract.MachineState) error {

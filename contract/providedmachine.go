@@ -148,7 +148,7 @@ func checkInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
 	var got ProvidedMachineState
 	u := ProvidedMachineUpdate{
 		MetadataUpdate: probeMetadata(), ProviderID: SetTo("probe://probe/probe"), Resume: SetTo(json.RawMessage(`{"probe":1}`)),
-		Provisioned: SetTo(true), Addresses: SetTo([]Address{{Type: "Hostname", Address: "probe"}}), FailureDomain: SetTo("probe"),
+		Provisioned: SetTo(true), FailureDomain: SetTo("probe"),
 		FailureReason: SetTo("Probe"), FailureMessage: SetTo("probe"), Conditions: probeConditions(), ObservedGeneration: SetTo[int64](1),
 	}
 	if err := probe(kind, u, &got); err != nil {
@@ -158,7 +158,6 @@ func checkInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
 		{got.ProviderID != "", "ProviderID", NeedMust, "an instance is not found again, and its Machine has no Node"},
 		{got.Resume != nil, "Resume", NeedShould, "a Driver without provider IDs at first does not find its instance again"},
 		{got.Provisioned.Or(false), "Provisioned", NeedMust, "the Machine waits for ever"},
-		{len(got.Addresses) == 1, "Addresses", NeedOptional, "no addresses are shown"},
 		{got.FailureDomain != "", "FailureDomain", NeedOptional, "no failure domain is shown"},
 		{got.FailureReason != "" && got.FailureMessage != "", "FailureReason", NeedOptional, "no terminal failure is shown"},
 		{hasProbe(got.Conditions), "Conditions", NeedShould, "nothing says what an InfraMachine waits for"},
