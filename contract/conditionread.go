@@ -26,12 +26,19 @@ func readCondition(e entry) (c metav1.Condition, err error) {
 	if c.Message, err = e.text("message"); err != nil {
 		return c, err
 	}
-	if c.ObservedGeneration, err = observedGeneration(e); err != nil {
-		return c, err
+	if c.ObservedGeneration, _, err = conditionGeneration.Get(e.values); err != nil {
+		return c, e.locate(err)
 	}
-	c.LastTransitionTime, err = transitionTime(e)
-	return c, err
+	at, _, err := conditionTime.Get(e.values) // the zero metav1.Time is written as null
+	c.LastTransitionTime = metav1.NewTime(at)
+	return c, e.locate(err)
 }
+
+// Members of a condition, which are made once because every read needs them.
+var (
+	conditionGeneration = At[int64]("observedGeneration")
+	conditionTime       = At[time.Time]("lastTransitionTime")
+)
 
 func conditionStatus(e entry) (metav1.ConditionStatus, error) {
 	text, err := e.text("status")
@@ -48,35 +55,6 @@ func conditionStatus(e entry) (metav1.ConditionStatus, error) {
 		}
 		return "", &FieldError{Path: e.path("status"), Want: "True, False or Unknown", Got: got}
 	}
-}
-
-func observedGeneration(e entry) (int64, error) {
-	raw, found := e.values["observedGeneration"]
-	if !found {
-		return 0, nil
-	}
-	generation, ok := raw.(int64)
-	if !ok {
-		return 0, &FieldError{Path: e.path("observedGeneration"), Want: "integer", Got: typeName(raw)}
-	}
-	return generation, nil
-}
-
-// transitionTime reads a time that may be missing, empty, or null, as the zero metav1.Time is written.
-func transitionTime(e entry) (metav1.Time, error) {
-	raw := e.values["lastTransitionTime"]
-	if raw == nil || raw == "" {
-		return metav1.Time{}, nil
-	}
-	text, err := e.text("lastTransitionTime")
-	if err != nil {
-		return metav1.Time{}, err
-	}
-	parsed, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return metav1.Time{}, unreadableTime(e.path("lastTransitionTime"))
-	}
-	return metav1.NewTime(parsed.UTC()), nil
 }
 
 // isText compares without turning the text into an interface value, which would allocate.
