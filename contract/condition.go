@@ -42,11 +42,6 @@ func ConditionsAt(segments ...string) ConditionsField {
 	return conditionsShaped(shapeMetaV1, segments...)
 }
 
-// OldConditionsAt returns the ConditionsField of a list in the shape that Cluster API had until v1beta1, at the given keys.
-func OldConditionsAt(segments ...string) ConditionsField {
-	return conditionsShaped(shapeV1Beta1, segments...)
-}
-
 // conditionsShaped returns the ConditionsField of a list in some shape at the given keys.
 func conditionsShaped(shape conditionShape, segments ...string) ConditionsField {
 	return ConditionsField{places: []conditionPlace{{path: NewPath(segments...), shape: shape, written: true}}}

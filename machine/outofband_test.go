@@ -268,7 +268,7 @@ func TestTheConditionsOfAMachineOfV1Beta1StandInBothLists(t *testing.T) {
 	fresh := w.get(m)
 	for name, list := range map[string]contract.ConditionsField{
 		"v1beta2": contract.ConditionsAt("status", "v1beta2", "conditions"),
-		"v1beta1": contract.OldConditionsAt("status", "conditions"),
+		"v1beta1": contract.ConditionsAt("status", "conditions"),
 	} {
 		for _, kind := range defaults() {
 			if _, found, err := list.Find(fresh.Object, kind); !found || err != nil {
