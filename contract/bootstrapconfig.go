@@ -64,7 +64,7 @@ func bootstrapConfigSinceV1Beta2(v Version) BootstrapConfigLayout {
 
 // BootstrapConfig returns the layout of a contract version, nil for one that is not supported. The table is shared and
 // must not be changed; copy it to make a dialect.
-func BootstrapConfig(v Version) *BootstrapConfigLayout { return bootstrapConfigTables.of(v) }
+func BootstrapConfig(v Version) *BootstrapConfigLayout { return bootstrapConfigTables[v] }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and allocates nothing while times are
 // in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error. The

@@ -28,15 +28,15 @@ type ClusterLayout struct {
 	Conditions ConditionsField `by:"controller" absent:"none, and the flag counts"`
 }
 
-var clusterTables = struct{ v1beta1, v1beta2 ClusterLayout }{
-	v1beta1: ClusterLayout{
+var clusterTables = tables[ClusterLayout]{
+	V1Beta1: {
 		Version:                   V1Beta1,
 		Paused:                    At[bool]("spec", "paused"),
 		InfrastructureProvisioned: At[bool]("status", "infrastructureReady"),
 		ControlPlane:              objectRefAt("spec", "controlPlaneRef"),
 		Conditions:                conditionsShaped(shapeV1Beta1, "status", "conditions"),
 	},
-	v1beta2: ClusterLayout{
+	V1Beta2: {
 		Version:                   V1Beta2,
 		Paused:                    At[bool]("spec", "paused"),
 		InfrastructureProvisioned: At[bool]("status", "initialization", "infrastructureProvisioned"),
@@ -48,16 +48,7 @@ var clusterTables = struct{ v1beta1, v1beta2 ClusterLayout }{
 
 // Cluster returns the layout of Cluster in an API version of cluster.x-k8s.io, V1Beta1 or V1Beta2, and nil for any other. The
 // table is shared and must not be changed; copy it to make a dialect.
-func Cluster(v Version) *ClusterLayout {
-	switch v {
-	case V1Beta1:
-		return &clusterTables.v1beta1
-	case V1Beta2:
-		return &clusterTables.v1beta2
-	default:
-		return nil
-	}
-}
+func Cluster(v Version) *ClusterLayout { return clusterTables[v] }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and shares strings with it. The error names
 // the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error: a Cluster whose pause cannot be read

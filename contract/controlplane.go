@@ -53,7 +53,7 @@ func controlPlane(v Version) ControlPlaneLayout {
 
 // ControlPlane returns the layout of a contract version, nil for one that is not supported. The table is shared and must
 // not be changed; copy it to make a dialect.
-func ControlPlane(v Version) *ControlPlaneLayout { return controlPlaneTables.of(v) }
+func ControlPlane(v Version) *ControlPlaneLayout { return controlPlaneTables[v] }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and allocates nothing while times are
 // in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error.

@@ -83,7 +83,7 @@ func infraMachineSinceV1Beta2(v Version) InfraMachineLayout {
 
 // InfraMachine returns the layout of a contract version, nil for one that is not supported. The table is shared and must
 // not be changed; copy it to make a dialect.
-func InfraMachine(v Version) *InfraMachineLayout { return infraMachineTables.of(v) }
+func InfraMachine(v Version) *InfraMachineLayout { return infraMachineTables[v] }
 
 // Read fills every field of into from the object, reusing its slices; it neither changes nor keeps obj. It allocates
 // nothing when the slices are large enough and times are in UTC. The error names the object and matches ErrWrongType or

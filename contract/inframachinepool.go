@@ -88,7 +88,7 @@ func infraMachinePoolSinceV1Beta2(v Version) InfraMachinePoolLayout {
 
 // InfraMachinePool returns the layout of a contract version, nil for one that is not supported. The table is shared and
 // must not be changed; copy it to make a dialect.
-func InfraMachinePool(v Version) *InfraMachinePoolLayout { return infraMachinePoolTables.of(v) }
+func InfraMachinePool(v Version) *InfraMachinePoolLayout { return infraMachinePoolTables[v] }
 
 // Read fills every field of into from the object, reusing its slices; it neither changes nor keeps obj. It allocates
 // nothing when the slices are large enough and times are in UTC. The error names the object and matches ErrWrongType or

@@ -105,7 +105,7 @@ func providedMachineBefore(v Version) ProvidedMachineLayout {
 // ProvidedMachine returns the layout with which a provider writes InfraMachines of a contract version, nil for one that is not supported. A
 // CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written. The table is shared and must
 // not be changed.
-func ProvidedMachine(v Version) *ProvidedMachineLayout { return providedMachineTables.of(v) }
+func ProvidedMachine(v Version) *ProvidedMachineLayout { return providedMachineTables[v] }
 
 func (l *ProvidedMachineLayout) missing() bool { return l == nil }
 

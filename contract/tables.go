@@ -12,28 +12,16 @@ import (
 var ErrUnknownVersion = errors.New("unknown contract version")
 
 // tables holds the layout of one role for every contract version.
-type tables[L any] struct{ v1alpha3, v1alpha4, v1beta1, v1beta2 L }
+type tables[L any] map[Version]*L
 
 // tablesOf makes the tables of a role. Before v1beta2 all contract versions have the same places, and differ in what
 // controllers do with them.
 func tablesOf[L any](before, since func(Version) L) tables[L] {
-	return tables[L]{v1alpha3: before(V1Alpha3), v1alpha4: before(V1Alpha4), v1beta1: before(V1Beta1), v1beta2: since(V1Beta2)}
-}
-
-// of returns the table of a version, nil for one that has none.
-func (t *tables[L]) of(v Version) *L {
-	switch v {
-	case V1Alpha3:
-		return &t.v1alpha3
-	case V1Alpha4:
-		return &t.v1alpha4
-	case V1Beta1:
-		return &t.v1beta1
-	case V1Beta2:
-		return &t.v1beta2
-	default:
-		return nil
+	all := tables[L]{V1Beta2: new(since(V1Beta2))}
+	for _, v := range []Version{V1Alpha3, V1Alpha4, V1Beta1} {
+		all[v] = new(before(v))
 	}
+	return all
 }
 
 // unknownVersion is the error of reading through a nil layout.
