@@ -140,7 +140,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	if found.Adopt {
 		result.Checkpoint = s.State.ProviderID == ""
 		s.SetProviderID(found.Instance.ProviderID)
-		if addresses := instance.Addresses(found.Instance); len(addresses) > 0 {
+		if addresses := found.Instance.Addresses; len(addresses) > 0 {
 			s.SetAddresses(addresses)
 		}
 		if found.Instance.FailureDomain != "" {

@@ -154,15 +154,6 @@ func withCause(what, message string) string {
 	return what + ": " + message
 }
 
-// Addresses returns the addresses of an instance.
-func Addresses(i provider.Instance) []contract.Address {
-	addresses := make([]contract.Address, 0, len(i.Addresses))
-	for _, a := range i.Addresses {
-		addresses = append(addresses, contract.Address(a))
-	}
-	return addresses
-}
-
 // Held says why a deletion leaves an instance alone: other objects of the kind, one at least, have the same value, which finds it. What has
 // made the instance gets its provider ID back, so a person who removes that has to remove the finalizer too.
 func Held(kind, value, finalizer string, holders []string) string {

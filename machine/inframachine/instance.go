@@ -157,7 +157,7 @@ func (s *Scope) adopt(found instance.Outcome) {
 	if domain := found.Instance.FailureDomain; domain != "" {
 		engine.Set(&s.State.FailureDomain, domain, &s.Update.FailureDomain)
 	}
-	if addresses := instance.Addresses(found.Instance); len(addresses) > 0 {
+	if addresses := found.Instance.Addresses; len(addresses) > 0 {
 		s.setAddresses(addresses)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/go-logr/logr"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // Driver creates, finds and deletes instances at one provider. It knows no Kubernetes objects. What is optional is in Validator,
@@ -118,13 +120,8 @@ type Instance struct {
 	Resume json.RawMessage
 }
 
-// Address is an address of an instance. A contract.Address can be converted from it.
-type Address struct {
-	// Type is Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS.
-	Type string
-	// Address is the text of the address.
-	Address string
-}
+// Address is an address of an instance, in the shape that Machines have.
+type Address = contract.Address
 
 // Operation is a call to a Driver, as it is named in metrics and errors.
 type Operation string
