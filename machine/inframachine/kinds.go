@@ -2,7 +2,6 @@ package inframachine
 
 import (
 	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,17 +21,8 @@ type Kinds struct {
 // they fulfil, v1beta1 or v1beta2. The Machines are those of cluster.x-k8s.io in the API version of the same name. The error matches
 // contract.ErrUnknownVersion.
 func ClusterAPI(gvk schema.GroupVersionKind, v contract.Version) (Kinds, error) {
-	layouts := map[contract.Version]*contract.MachineLayout{
-		contract.V1Beta1: contract.MachineV1Beta1(), contract.V1Beta2: contract.MachineV1Beta2(),
-	}
-	layout := layouts[v]
-	if layout == nil {
-		return Kinds{}, fmt.Errorf("%w: %q; give %s or %s", contract.ErrUnknownVersion, v, contract.V1Beta1, contract.V1Beta2)
-	}
-	machine := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(v), Kind: "Machine"}
-	return Kinds{
-		InfraMachine: contract.Unstructured(gvk, contract.ProvidedMachine(v)), Machine: contract.Unstructured(machine, layout),
-	}, nil
+	kinds, err := contract.ClusterAPI(v)
+	return Kinds{InfraMachine: contract.Unstructured(gvk, contract.ProvidedMachine(v)), Machine: kinds.Machine}, err
 }
 
 func (k Kinds) validate() error {

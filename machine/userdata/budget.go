@@ -12,32 +12,24 @@ type Budget struct {
 	Binary bool
 }
 
-// budgets returns what clouds say about their limits, the smallest first.
-func budgets() []Budget {
-	return []Budget{
-		// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html: in raw form, before base64
-		{Cloud: "AWS", Bytes: 16 << 10, Binary: true},
-		// https://docs.hetzner.cloud/reference/cloud#servers-create-a-server
-		{Cloud: "Hetzner Cloud", Bytes: 32 << 10},
-		// https://docs.openstack.org/nova/latest/user/metadata.html: the field user_data is base64 of at most 65535 bytes
-		{Cloud: "OpenStack", Bytes: 65535 / 4 * 3, Binary: true},
-		// https://learn.microsoft.com/azure/virtual-machines/custom-data: the decoded array
-		{Cloud: "Azure", Bytes: 65535, Binary: true},
-		// https://docs.digitalocean.com/reference/api: 64 KiB of text
-		{Cloud: "DigitalOcean", Bytes: 64 << 10},
-		// https://cloud.google.com/compute/docs/metadata/setting-custom-metadata#limitations: one value, which is text
-		{Cloud: "Google Cloud", Bytes: 256 << 10},
-	}
-}
-
 // BudgetOf returns the Budget of a cloud by its name: AWS, Hetzner Cloud, OpenStack, Azure, DigitalOcean or Google Cloud.
 func BudgetOf(cloud string) (Budget, bool) {
-	for _, b := range budgets() {
-		if b.Cloud == cloud {
-			return b, true
-		}
-	}
-	return Budget{}, false
+	budget, known := map[string]Budget{
+		// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html: in raw form, before base64
+		"AWS": {Bytes: 16 << 10, Binary: true},
+		// https://docs.hetzner.cloud/reference/cloud#servers-create-a-server
+		"Hetzner Cloud": {Bytes: 32 << 10},
+		// https://docs.openstack.org/nova/latest/user/metadata.html: the field user_data is base64 of at most 65535 bytes
+		"OpenStack": {Bytes: 65535 / 4 * 3, Binary: true},
+		// https://learn.microsoft.com/azure/virtual-machines/custom-data: the decoded array
+		"Azure": {Bytes: 65535, Binary: true},
+		// https://docs.digitalocean.com/reference/api: 64 KiB of text
+		"DigitalOcean": {Bytes: 64 << 10},
+		// https://cloud.google.com/compute/docs/metadata/setting-custom-metadata#limitations: one value, which is text
+		"Google Cloud": {Bytes: 256 << 10},
+	}[cloud]
+	budget.Cloud = cloud
+	return budget, known
 }
 
 // Fit returns the document as it is if the cloud takes it; otherwise in gzip, if it is for cloud-init and the cloud keeps bytes; otherwise
