@@ -106,7 +106,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 
 // GivenAnnotation of a Machine records what its set gave it, so that a value that the set's template no longer has is removed, and values
 // of other writers stay. It holds JSON with the labels, the keys of the annotations, and the names of other fields.
-const GivenAnnotation = "machinist.dev/from-set"
+const GivenAnnotation = "machinist.dev/given"
 
 // giving returns the record of what a set gives to its Machines, with its lists sorted.
 func giving(set *contract.MachineSetState, fields []string) children.Given {

@@ -26,7 +26,7 @@ type claimed struct {
 }
 
 func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
-	const v1beta2, fromSet = "cluster.x-k8s.io/v1beta2", "machinist.dev/from-set"
+	const v1beta2, fromSet = "cluster.x-k8s.io/v1beta2", "machinist.dev/given"
 	controlledBy := func(apiVersion, kind, name string, uid types.UID) func(*claimed) {
 		return func(f *claimed) {
 			f.Child.OwnerReferences = []metav1.OwnerReference{ownerRef("v1", "Other", "owner", "no-controller", false),

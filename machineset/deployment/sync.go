@@ -26,7 +26,7 @@ import (
 
 // GivenAnnotation of a MachineSet records what its deployment gave it, so that a value that the deployment no longer has is removed, and
 // values of other writers stay.
-const GivenAnnotation = "machinist.dev/from-deployment"
+const GivenAnnotation = "machinist.dev/given"
 
 // disableCreateAnnotation keeps a set from creating Machines: what users delete of an old set with OnDelete is not made again. Rule:
 // Cluster API's MachineSet.
@@ -54,9 +54,10 @@ func setLabels(d *contract.MachineDeploymentState) map[string]string {
 func setAnnotations(d *contract.MachineDeploymentState) map[string]string {
 	all := map[string]string{}
 	for key, value := range d.Annotations {
-		own := key == contract.RevisionAnnotation || key == contract.RevisionHistoryAnnotation ||
+		domain, _, _ := strings.Cut(key, "/")
+		own := domain == "machinist.dev" || key == contract.RevisionAnnotation || key == contract.RevisionHistoryAnnotation ||
 			key == "cluster.x-k8s.io/conversion-data" || key == "kubectl.kubernetes.io/last-applied-configuration" ||
-			strings.HasPrefix(key, "machinist.dev/") || key == contract.PausedAnnotation || key == safety.GardenerUnfreezeAnnotation
+			key == contract.PausedAnnotation || key == safety.GardenerUnfreezeAnnotation
 		if !own {
 			all[key] = value
 		}
