@@ -33,6 +33,13 @@ type rack struct {
 	count int
 }
 
+// What is optional is found by Of; a method with a slip in its signature would not be.
+var (
+	_ provider.Defaulter = (*rack)(nil)
+	_ provider.Validator = (*rack)(nil)
+	_ provider.Lister    = (*rack)(nil)
+)
+
 // rackSpec is the specification of a server.
 type rackSpec struct {
 	Size string `json:"size,omitempty"`

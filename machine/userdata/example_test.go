@@ -53,6 +53,32 @@ func Example() {
 	// REDACTED
 }
 
+// A log of your own that encodes what it gets has no first-boot data and no tokens in it.
+func ExampleSecret() {
+	system, err := userdata.Builtin(userdata.Ubuntu2404)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	config := exampleConfig()
+	config.Node.OmitUninitialized = true // nothing in this cluster removes the taint: its Nodes would wait for ever
+	doc, err := userdata.Render(system, config)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	joined, err := userdata.Parse(doc.Bytes())
+	fmt.Println(len(joined.Taints), err)
+	text, err := config.Cluster.Token.MarshalText()
+	fmt.Println(string(text), err)
+	text, _ = doc.MarshalText()
+	fmt.Println(string(text) == fmt.Sprintf("cloud-config document of %d bytes", doc.Size()))
+	// Output:
+	// 1 <nil>
+	// REDACTED <nil>
+	// true
+}
+
 // In two stages, the cloud gets a small document, and the cluster has the rest.
 func ExampleRenderStages() {
 	system, err := userdata.Builtin(userdata.Ubuntu2404)

@@ -16,10 +16,11 @@ func ExampleEvaluate() {
 		set.Machines = append(set.Machines, safety.Member{Created: now})
 	}
 	verdict := safety.Evaluate(set)
-	fmt.Println(verdict.Action == safety.Freeze, verdict.Reason)
+	words := map[safety.Action]string{safety.Keep: "leave it", safety.Freeze: "freeze it", safety.Thaw: "thaw it"}
+	fmt.Println(words[verdict.Action], verdict.Reason)
 	fmt.Println(verdict.Message)
 	// Output:
-	// true OverShootingReplicaCount
+	// freeze it OverShootingReplicaCount
 	// There are 9 Machines, and the set may have fewer than 8: it creates none until there are at most 7
 }
 
@@ -33,15 +34,19 @@ func ExamplePlanOrphans() {
 		Owners:  []safety.Owner{{UID: "1", Cluster: "demo", Name: "m1"}},
 		Started: now.Add(-time.Hour),
 	}
-	for at := now; ; at = at.Add(15 * time.Minute) {
-		facts.Now = at
-		plan := safety.PlanOrphans(facts)
-		facts.Seen = plan.Seen
+	report := func(plan safety.OrphanPlan) (done bool) {
 		if len(plan.Delete) > 0 {
-			fmt.Println(at.Sub(now), "delete", plan.Delete[0].ProviderID)
+			fmt.Println(facts.Now.Sub(now), "delete", plan.Delete[0].ProviderID)
+			return true
+		}
+		fmt.Println(facts.Now.Sub(now), plan.Orphans[0].Instance.ProviderID, plan.Orphans[0].Waits)
+		return false
+	}
+	for facts.Now = now; ; facts.Now = facts.Now.Add(15 * time.Minute) {
+		plan := safety.PlanOrphans(facts)
+		if facts.Seen = plan.Seen; report(plan) {
 			break
 		}
-		fmt.Println(at.Sub(now), plan.Orphans[0].Instance.ProviderID, plan.Orphans[0].Waits)
 	}
 	// Output:
 	// 0s cloud://2 1 of 3 confirmations

@@ -39,6 +39,16 @@ func ExampleNewNodeIndex() {
 	// Output:
 }
 
+// A cluster whose Nodes your operator knows already needs no index of its own.
+func ExampleWorkload() {
+	of := func(nodes cluster.Nodes, c client.Client) cluster.Workload {
+		return cluster.Workload{Nodes: nodes, Client: c}
+	}
+	fmt.Println(of(nil, nil).Nodes == nil)
+	// Output:
+	// true
+}
+
 func ExampleTrimNode() {
 	options := cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Transform: cluster.TrimNode},
