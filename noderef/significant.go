@@ -14,13 +14,11 @@ import (
 // labels, annotations, taints (but not TimeAdded), unschedulable, addresses and node info (but not swap); and the status of any
 // condition, because health checks may use any type. Not significant are capacity, images, volumes, reasons, messages
 // and times. Either Node may be nil. It allocates nothing.
-func Significant(old, updated *corev1.Node) bool { return SignificantTo(old, updated, nil) }
-
-// SignificantTo is [Significant] for a reader that manages only some labels, annotations and taints. Most writes of other
-// components change these: attached volumes, network plug-ins, time to live. Such a change counts only if concerns returns
-// true, for example propagate.Policy.Concerns. concerns is called with two Nodes that are not nil; if it is nil, all
-// changes count.
-func SignificantTo(old, updated *corev1.Node, concerns func(old, updated *corev1.Node) bool) bool {
+//
+// concerns is for a reader that manages only some labels, annotations and taints. Most writes of other components change these: attached
+// volumes, network plug-ins, time to live. Such a change counts only if concerns returns true, for example propagate.Policy.Concerns.
+// concerns is called with two Nodes that are not nil; if it is nil, all changes count.
+func Significant(old, updated *corev1.Node, concerns func(old, updated *corev1.Node) bool) bool {
 	if old == nil || updated == nil {
 		return old != updated
 	}

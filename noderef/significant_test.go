@@ -76,10 +76,10 @@ func TestSignificant(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			old, changed := fullNode(), fullNode()
 			tc.change(changed)
-			if got := Significant(old, changed); got != tc.want {
+			if got := Significant(old, changed, nil); got != tc.want {
 				t.Errorf("Significant() = %v, want %v", got, tc.want)
 			}
-			if got := Significant(changed, old); got != tc.want {
+			if got := Significant(changed, old, nil); got != tc.want {
 				t.Errorf("Significant() the other way = %v, want %v", got, tc.want)
 			}
 		})
@@ -88,14 +88,14 @@ func TestSignificant(t *testing.T) {
 
 func TestTheCreationAndDeletionOfANodeAreSignificant(t *testing.T) {
 	n := fullNode()
-	if !Significant(nil, n) || !Significant(n, nil) || Significant(nil, nil) || Significant(n, n) {
+	if !Significant(nil, n, nil) || !Significant(n, nil, nil) || Significant(nil, nil, nil) || Significant(n, n, nil) {
 		t.Error("only appearing and going are significant")
 	}
 }
 
 func TestSignificantAllocatesNothing(t *testing.T) {
 	a, b := fullNode(), fullNode()
-	if n := testing.AllocsPerRun(100, func() { Significant(a, b) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { Significant(a, b, nil) }); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
@@ -105,11 +105,11 @@ func TestSignificantToIgnoresWhatIsNotManaged(t *testing.T) {
 		concerns := func(old, updated *corev1.Node) bool { return concerned }
 		a, b := fullNode(), fullNode()
 		b.Labels["l"], b.Annotations["a"], b.Spec.Taints = "2", "2", nil
-		if got := SignificantTo(a, b, concerns); got != concerned {
+		if got := Significant(a, b, concerns); got != concerned {
 			t.Errorf("labels, annotations and taints: %v, want %v", got, concerned)
 		}
 		b.Spec.Unschedulable = true
-		if !SignificantTo(a, b, concerns) || !SignificantTo(nil, b, concerns) || SignificantTo(nil, nil, concerns) {
+		if !Significant(a, b, concerns) || !Significant(nil, b, concerns) || Significant(nil, nil, concerns) {
 			t.Error("the rest does not depend on it")
 		}
 	}

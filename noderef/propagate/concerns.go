@@ -7,7 +7,7 @@ import (
 )
 
 // Concerns reports whether a change of a Node can make it differ from what its owner wants, if it did not differ
-// before. It filters events (noderef.SignificantTo): what kubelets, network and storage plug-ins write to a Node does
+// before. It filters events (noderef.Significant): what kubelets, network and storage plug-ins write to a Node does
 // not concern the policy.
 //
 // With a ledger, only these count: keys and taints that the ledger remembers, the ledger itself, the marks and the startup
