@@ -21,10 +21,8 @@ var machineV1Beta2 = MachineLayout{
 	CertificatesExpire:  At[time.Time]("status", "certificatesExpiryDate"),
 }
 
-// MachineV1Beta2 returns the layout of Machine in cluster.x-k8s.io/v1beta2. What that schema has no field for, the UID of
-// the Node, the UIDs of the Node that was drained and of the one whose volumes were waited for, and when hooks began to be waited
-// for (the newest releases have fields for the latter, but those that people run would prune them), is in annotations. The table
-// is shared and must not be changed.
+// MachineV1Beta2 returns the layout of Machine in cluster.x-k8s.io/v1beta2. The UID of the Node, for which that schema has no field, is in
+// an annotation. The table is shared and must not be changed.
 func MachineV1Beta2() *MachineLayout { return &machineV1Beta2 }
 
 var machineV1Beta1 = func() MachineLayout {
