@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -127,19 +126,19 @@ type Reconciler struct {
 // the policy add to these.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
-	f, err := engine.NewFrame(kind, contract.MachineFinalizer, ports.Ports, options.shared(), nil)
+	wrong := []error{validateSteps(options.Steps), options.Policy.DrainPolicy.Validate()}
 	if ports.Workload.Nodes == nil && ports.NodesOf == nil {
-		err = errors.Join(err, errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set"))
+		wrong = append(wrong, errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set"))
 	}
 	if options.Options.Metrics != nil {
-		err = errors.Join(err, errors.New("Options.Options.Metrics is set: set Options.Metrics, which contains them"))
+		wrong = append(wrong, errors.New("Options.Options.Metrics is set: set Options.Metrics, which contains them"))
 	}
-	err = errors.Join(err, validateSteps(options.Steps), options.Policy.DrainPolicy.Validate())
 	if engine.CheckKind("", kind) == nil {
-		err = errors.Join(err, validateKind(kind, options))
+		wrong = append(wrong, validateKind(kind, options))
 	}
+	f, err := engine.NewFrame("machine reconciler", kind, contract.MachineFinalizer, ports.Ports, options.shared(), wrong...)
 	if err != nil {
-		return nil, fmt.Errorf("machine reconciler for %s: %w", cmp.Or(kind.GVK.Kind, "a kind without a name"), err)
+		return nil, err
 	}
 	return newReconciler(f, ports, options), nil
 }

@@ -52,10 +52,11 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 
 // newReconciler returns a Reconciler for inputs that are complete.
 func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	f, err := engine.NewFrame(kinds.Pool, Finalizer, ports.Ports, options.Options, withCluster)
+	f, err := engine.NewFrame("machine pool reconciler", kinds.Pool, Finalizer, ports.Ports, options.Options)
 	if err != nil {
 		return nil, err
 	}
+	f.Normalize = withCluster
 	r := &Reconciler{
 		frame: f, kinds: kinds, ports: ports, options: options, unreadLimit: defaultUnreadLimit,
 		machines: children.NewFrame(f, kinds.Machine, nil, children.Config{Name: "Machine"}),

@@ -1,10 +1,7 @@
 package machineset
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -31,10 +28,10 @@ type Reconciler struct {
 // once and makes no request. Most callers want SetupWithManager.
 func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Set)
-	frame, err := engine.NewFrame(kinds.Set, Finalizer, ports, options.Options, nil)
-	err = errors.Join(err, validate(kinds), checkSteps(options.Steps))
+	frame, err := engine.NewFrame("machine set reconciler", kinds.Set, Finalizer, ports, options.Options,
+		validate(kinds), checkSteps(options.Steps))
 	if err != nil {
-		return nil, fmt.Errorf("machine set reconciler for %s: %w", cmp.Or(kinds.Set.GVK.Kind, "a kind without a name"), err)
+		return nil, err
 	}
 	frame.Shared = options.Shared
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)

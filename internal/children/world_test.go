@@ -74,7 +74,7 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 		ports(w, &use)
 	}
 	options := engine.WithDefaults(engine.Options{Recorder: w.recorder}, "MachineDeployment")
-	w.frame, err = engine.NewFrame(deployment, "example.com/deployment", use, options, nil)
+	w.frame, err = engine.NewFrame("reconciler", deployment, "example.com/deployment", use, options)
 	require.NoError(t, err)
 	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config{
 		Name: "MachineSet", GivenAnnotation: given, Marks: []string{scale.DeleteAnnotation},

@@ -43,8 +43,6 @@ type Ports struct {
 	//	clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
 	//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	//
-	// A manager that watches Clusters of a Go type shares that informer when pass.ClusterOptions.Object names the type.
-	//
 	// An object of a paused Cluster is not reconciled, also while it is being deleted. A Cluster that was not read may be paused: until it
 	// is read, a pass acts on nothing and changes no condition. An object in deletion does not wait for a Cluster that does not exist.
 	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
@@ -58,24 +56,15 @@ func PortsFromManager(mgr ctrl.Manager) Ports {
 	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader()}
 }
 
-// Check reports which ports are missing.
+// Check reports missing ports.
 func (p Ports) Check() error {
-	return errors.Join(required("Client", p.Client == nil), required("Cache", p.Cache == nil), required("APIReader", p.APIReader == nil))
-}
-
-func required(port string, missing bool) error {
-	if missing {
-		return fmt.Errorf("Ports.%s is not set", port) //nolint:staticcheck // it begins with the name of a Go type
+	if p.Client == nil || p.Cache == nil || p.APIReader == nil {
+		return errors.New("Ports.Client, Ports.Cache or Ports.APIReader is not set") //nolint:staticcheck // it begins with the name of a Go type
 	}
 	return nil
 }
 
-// CheckEvents reports what AddToManager needs in addition: without events no object would be reconciled again.
-func (p Ports) CheckEvents(kind string) error {
-	return EventsMissing("ClusterEvents", p.ClusterOf != nil && p.ClusterEvents == nil, kind, "Cluster is paused or initialised")
-}
-
-// EventsMissing returns an error that names a source of events which is missing.
+// EventsMissing returns an error that names a source of events which is missing: without it no object would be reconciled again.
 func EventsMissing(port string, missing bool, kind, when string) error {
 	if missing {
 		return fmt.Errorf("Ports.%s is not set: nothing would wake %ss when their %s", port, kind, when) //nolint:staticcheck // as above
@@ -137,8 +126,8 @@ type Frame[S, U any] struct {
 	// MachineClass. ReadTemplate takes such a reference for none. Nil: every reference is one to a template.
 	Shared func(contract.Ref) bool
 
-	// normalize completes a state that was read; nil changes nothing.
-	normalize func(*S)
+	// Normalize completes a state that was read; nil changes nothing.
+	Normalize func(*S)
 	// writes are what this process remembers of its writes of each object.
 	writes Memory[writes]
 }
@@ -168,21 +157,20 @@ func ChangesOf[U any](u *U) contract.CommonUpdate {
 }
 
 // NewFrame returns the Frame of a kind. finalizer is the default of the kind's Finalizer, and empty for a kind whose objects need none. The
-// error names what is missing in the kind, the ports and the options; NewFrame makes no request.
+// error names what is missing in the kind, the ports and the options, and what else is wrong with the inputs of the reconciler that is made
+// of it; NewFrame makes no request.
 func NewFrame[S, U any, PS State[S], PU Update[U]](
-	kind contract.KindOf[S, U], finalizer string, ports Ports, options Options, normalize func(*S),
+	reconciler string, kind contract.KindOf[S, U], finalizer string, ports Ports, options Options, wrong ...error,
 ) (*Frame[S, U], error) {
-	err := errors.Join(ports.Check(), contract.CheckVersions(options.ContractVersions...), CheckKind("the contract.Kind", kind))
 	finalizers := Finalizers(kind, finalizer)
 	if finalizer != "" && len(finalizers) == 0 {
-		err = errors.Join(err, fmt.Errorf("the contract.Kind has NoFinalizer: leave it empty for %s", finalizer))
+		wrong = append(wrong, fmt.Errorf("the contract.Kind has NoFinalizer: leave it empty for %s", finalizer))
 	}
-	if err != nil {
-		return nil, err
+	wrong = append(wrong, ports.Check(), contract.CheckVersions(options.ContractVersions...), CheckKind("the contract.Kind", kind))
+	if err := errors.Join(wrong...); err != nil {
+		return nil, fmt.Errorf("%s for %s: %w", reconciler, cmp.Or(kind.GVK.Kind, "a kind without a name"), err)
 	}
-	f := &Frame[S, U]{
-		Kind: kind, Ports: ports, Options: options, Writer: patch.NewWriter(ports.Client, options.Clock), normalize: normalize,
-	}
+	f := &Frame[S, U]{Kind: kind, Ports: ports, Options: options, Writer: patch.NewWriter(ports.Client, options.Clock)}
 	if finalizer != "" {
 		f.Finalizer = finalizers[0]
 	}
@@ -230,8 +218,8 @@ func (f *Frame[S, U]) Read(obj contract.Object, into *S) error {
 	if err := f.Kind.Adapter.Read(obj, into); err != nil {
 		return err
 	}
-	if f.normalize != nil {
-		f.normalize(into)
+	if f.Normalize != nil {
+		f.Normalize(into)
 	}
 	return nil
 }

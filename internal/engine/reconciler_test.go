@@ -61,7 +61,7 @@ func newBench(t *testing.T, subresource bool, steps ...step) *bench {
 	}
 	var err error
 	options := engine.WithDefaults(engine.Options{WatchFilter: "ours"}, "MachineDeployment")
-	b.frame, err = engine.NewFrame(kind, testFinalizer, ports, options, nil)
+	b.frame, err = engine.NewFrame("reconciler", kind, testFinalizer, ports, options)
 	require.NoError(t, err)
 	return b
 }
@@ -302,7 +302,7 @@ func TestAStepThatFailsEndsADeletionAndNotARunningPass(t *testing.T) {
 
 func TestAFrameNamesEverythingThatIsMissing(t *testing.T) {
 	options := engine.Options{ContractVersions: []contract.Version{"v7"}}
-	_, err := engine.NewFrame(contract.MachineSetKind{}, testFinalizer, engine.Ports{}, options, nil)
+	_, err := engine.NewFrame("reconciler", contract.MachineSetKind{}, testFinalizer, engine.Ports{}, options)
 	for _, text := range []string{"Ports.Client", "Ports.Cache", "Ports.APIReader", "GVK", "v7"} {
 		require.ErrorContains(t, err, text)
 	}
@@ -324,7 +324,7 @@ func TestFinalizers(t *testing.T) {
 			kind := b.frame.Kind
 			kind.Finalizer = tc.of
 			require.Equal(t, tc.created, engine.Finalizers(kind, testFinalizer))
-			f, err := engine.NewFrame(kind, testFinalizer, b.frame.Ports, b.frame.Options, nil)
+			f, err := engine.NewFrame("reconciler", kind, testFinalizer, b.frame.Ports, b.frame.Options)
 			if tc.passes == "" {
 				require.ErrorContains(t, err, "NoFinalizer")
 				return

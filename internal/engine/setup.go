@@ -29,7 +29,8 @@ type Builder = ctrlbuilder.Builder
 func (f *Frame[S, U]) AddToManager(
 	ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler, index func(context.Context) error, watch func(*Builder),
 ) error {
-	if err := f.Ports.CheckEvents(f.Kind.GVK.Kind); err != nil {
+	missing := f.Ports.ClusterOf != nil && f.Ports.ClusterEvents == nil
+	if err := EventsMissing("ClusterEvents", missing, f.Kind.GVK.Kind, "Cluster is paused or initialised"); err != nil {
 		return err
 	}
 	if err := index(ctx); err != nil {

@@ -1,10 +1,7 @@
 package inframachine
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -40,11 +37,8 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 	keeper, err := instance.NewKeeper(instance.Options{
 		Calls: options.Calls, Backoff: options.Backoff, Poll: options.Poll, Refresh: options.Refresh,
 	})
-	err = errors.Join(kinds.validate(), ports.Check(), ports.CheckEvents("InfraMachine"), err, checkSteps(options.Steps))
-	if err != nil {
-		return nil, fmt.Errorf("infrastructure provider for %s: %w", cmp.Or(kinds.InfraMachine.GVK.Kind, "a kind without a name"), err)
-	}
-	f, err := engine.NewFrame(kinds.InfraMachine, Finalizer, ports, options.Options, nil)
+	f, err := engine.NewFrame("infrastructure provider", kinds.InfraMachine, Finalizer, ports, options.Options,
+		kinds.validate(), err, checkSteps(options.Steps))
 	if err != nil {
 		return nil, err
 	}

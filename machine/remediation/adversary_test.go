@@ -350,7 +350,7 @@ func TestANewReconcilerNeedsKindsAndPorts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	_, err := remediation.New(w.kinds, remediation.Ports{}, remediation.Options{})
-	require.ErrorContains(t, err, "Ports.Client is not set")
+	require.ErrorContains(t, err, "Ports.Client")
 	_, err = remediation.New(remediation.Kinds{}, remediation.Ports{}, remediation.Options{})
 	require.ErrorContains(t, err, "Kinds.Machine needs a GVK")
 	_, err = remediation.ClusterAPI(contract.V1Alpha4)

@@ -1,10 +1,7 @@
 package remediation
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,9 +34,9 @@ type Reconciler struct {
 // SetupWithManager, which fills the ports from a manager.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Check)
-	frame, err := engine.NewFrame(kinds.Check, "", ports.Ports, options.Options, nil)
-	if err = errors.Join(err, kinds.validate()); err != nil {
-		return nil, fmt.Errorf("health check reconciler for %s: %w", cmp.Or(kinds.Check.GVK.Kind, "a kind without a name"), err)
+	frame, err := engine.NewFrame("health check reconciler", kinds.Check, "", ports.Ports, options.Options, kinds.validate())
+	if err != nil {
+		return nil, err
 	}
 	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options}
 	frame.Track("remediation templates and requests", r.referring)

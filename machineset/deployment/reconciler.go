@@ -1,10 +1,8 @@
 package deployment
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,10 +38,10 @@ type Reconciler struct {
 // once and makes no request. Most callers want SetupWithManager.
 func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Deployment)
-	frame, err := engine.NewFrame(kinds.Deployment, Finalizer, ports, options.Options, nil)
-	err = errors.Join(err, validate(kinds), checkSteps(options.Steps))
+	frame, err := engine.NewFrame("machine deployment reconciler", kinds.Deployment, Finalizer, ports, options.Options,
+		validate(kinds), checkSteps(options.Steps))
 	if err != nil {
-		return nil, fmt.Errorf("machine deployment reconciler for %s: %w", cmp.Or(kinds.Deployment.GVK.Kind, "a kind without a name"), err)
+		return nil, err
 	}
 	frame.Shared = options.Shared
 	frame.Track("templates of "+kinds.Deployment.GVK.Kind, frame.Referring)
