@@ -10,7 +10,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -86,12 +85,7 @@ func (r *Reconciler) machinesByKeys(ctx context.Context, cluster types.Namespace
 // machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines. An object that no Machine references may
 // be a control plane, and one of a kind that none references that of a control plane: Machines in deletion depend on these.
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
-	gvk := kind.GetObjectKind().GroupVersionKind()
-	key := engine.RefKey(contract.CRDName(gvk.GroupKind()), obj.GetName())
-	if gvk == external.CRDGVK() {
-		key = engine.CRDKey(obj.GetName())
-	}
-	if requests := r.frame.ByKey(ctx, obj.GetNamespace(), key); len(requests) > 0 {
+	if requests := r.frame.Referring(ctx, kind, obj); len(requests) > 0 {
 		return requests
 	}
 	return r.frame.ByKey(ctx, obj.GetNamespace(), deletingKey)

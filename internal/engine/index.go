@@ -94,10 +94,11 @@ func (f *Frame[S, U]) InCluster(ctx context.Context, cluster types.NamespacedNam
 // Referring maps an event about a referenced object, or about the CRD of its kind, to the objects that refer to it.
 func (f *Frame[S, U]) Referring(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
+	key := RefKey(contract.CRDName(gvk.GroupKind()), obj.GetName())
 	if gvk == external.CRDGVK() {
-		return f.ByKey(ctx, "", CRDKey(obj.GetName()))
+		key = CRDKey(obj.GetName())
 	}
-	return f.ByKey(ctx, obj.GetNamespace(), RefKey(contract.CRDName(gvk.GroupKind()), obj.GetName()))
+	return f.ByKey(ctx, obj.GetNamespace(), key)
 }
 
 // EachObject passes each object of a list to a function.

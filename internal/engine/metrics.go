@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/machinist-dev/machinist/internal/patch"
 )
@@ -35,6 +36,7 @@ import (
 //	machinist_KIND_undone_writes_total{controller}: counter
 //		Writes that were put off because others undo them.
 type Metrics struct {
+	registry        *prometheus.Registry
 	errors, results *prometheus.CounterVec
 	workers         prometheus.Gauge
 	undone          prometheus.Counter
@@ -58,40 +60,29 @@ func (o MetricsOptions) Labels() prometheus.Labels {
 
 // NewMetrics returns metrics without values for the Options of a kind's Reconciler.
 func NewMetrics(o MetricsOptions) *Metrics {
-	fixed, kind := o.Labels(), "machinist_"+strings.ToLower(o.Kind)
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: fixed}, labels)
+	fixed, kind, registry := o.Labels(), "machinist_"+strings.ToLower(o.Kind), prometheus.NewRegistry()
+	made := promauto.With(registry)
+	counter := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: name, Help: help, ConstLabels: fixed}
 	}
 	return &Metrics{
-		errors: counters("machine_controller_errors_total", "Errors that are retried, by operation; without conflicts.", "operation"),
-		workers: prometheus.NewGauge(prometheus.GaugeOpts{
+		registry: registry,
+		errors: made.NewCounterVec(counter("machine_controller_errors_total", "Errors that are retried, by operation; without conflicts."),
+			[]string{"operation"}),
+		workers: made.NewGauge(prometheus.GaugeOpts{
 			Name: "machine_controller_workers_running", Help: "Passes that are under way.", ConstLabels: fixed,
 		}),
-		undone: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: kind + "_undone_writes_total", Help: "Writes that were put off because others undo them.", ConstLabels: fixed,
-		}),
-		results: counters(kind+"_step_results_total", "Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed.",
-			"step", "result"),
+		undone: made.NewCounter(counter(kind+"_undone_writes_total", "Writes that were put off because others undo them.")),
+		results: made.NewCounterVec(counter(kind+"_step_results_total",
+			"Steps by how they ended: done, stopped (the pass), checkpoint, conflict or failed."), []string{"step", "result"}),
 	}
-}
-
-func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.errors, m.workers, m.results, m.undone}
 }
 
 // Describe implements prometheus.Collector.
-func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range m.collectors() {
-		c.Describe(to)
-	}
-}
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) { m.registry.Describe(to) }
 
 // Collect implements prometheus.Collector.
-func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	for _, c := range m.collectors() {
-		c.Collect(to)
-	}
-}
+func (m *Metrics) Collect(to chan<- prometheus.Metric) { m.registry.Collect(to) }
 
 // Results of steps.
 const (
