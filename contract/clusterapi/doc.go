@@ -1,5 +1,5 @@
 // Package clusterapi has the kinds of cluster.x-k8s.io/v1beta2 for Cluster API's own Go types, for operators that have these types in
-// their scheme and cache: Machine, MachineSet, MachineDeployment, MachinePool and MachineHealthCheck, and access to Clusters.
+// their scheme and cache: Machine, MachineSet, MachineDeployment, MachinePool and MachineHealthCheck.
 //
 // A cache of controller-runtime has one informer for a kind and a second one for the same kind as unstructured objects. With these kinds,
 // the reconcilers of this module read the informers of the operator's own controllers. Each kind keeps its state in the same places as the
@@ -11,8 +11,8 @@
 //	machine.SetupWithManager(ctx, mgr, clusterapi.Machine(), machine.Options{})
 //	machineset.SetupWithManager(ctx, mgr, clusterapi.Kinds(), machineset.Options{})
 //
-// [MachineSets], [MachineDeployments], [MachinePools] and [MachineHealthChecks] are the Kinds of the packages that reconcile them, and
-// [Clusters] reads the Clusters that they follow.
+// [MachineSets], [MachineDeployments], [MachinePools] and [MachineHealthChecks] are the Kinds of the packages that reconcile them. The
+// Clusters that they follow are read as everywhere, by pass.ClustersFromManager: as unstructured objects.
 //
 // # What differs from unstructured objects
 //

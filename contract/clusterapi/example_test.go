@@ -36,7 +36,7 @@ func Example() {
 	if _, err := deployment.SetupWithManager(ctx, mgr, clusterapi.Kinds(), deployment.Options{}); err != nil {
 		log.Fatal(err)
 	}
-	clusters, err := clusterapi.Clusters(mgr)
+	clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

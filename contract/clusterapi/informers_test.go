@@ -10,7 +10,6 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/apitest/testenv"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
@@ -36,7 +35,7 @@ func infraTemplate() schema.GroupVersionKind {
 
 // goTypes are what an operator of Cluster API reads, by the names of their kinds.
 func goTypes() map[string]client.Object {
-	return map[string]client.Object{"Machine": &clusterv1.Machine{}, "MachineSet": &clusterv1.MachineSet{}, "Cluster": &clusterv1.Cluster{},
+	return map[string]client.Object{"Machine": &clusterv1.Machine{}, "MachineSet": &clusterv1.MachineSet{},
 		"MachineDeployment": &clusterv1.MachineDeployment{}, "MachinePool": &clusterv1.MachinePool{},
 		"MachineHealthCheck": &clusterv1.MachineHealthCheck{}}
 }
@@ -51,7 +50,7 @@ func startOperator(t *testing.T, env *testenv.Env) {
 		_, err := mgr.GetCache().GetInformer(t.Context(), obj)
 		require.NoError(t, err)
 	}
-	clusters, err := clusterapi.Clusters(mgr)
+	clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
 	require.NoError(t, err)
 	machines, err := machine.PortsFromManager(t.Context(), mgr, machine.Options{})
 	require.NoError(t, err)
@@ -170,34 +169,4 @@ func requireOneInformer(t *testing.T, env *testenv.Env) {
 		return r.UserAgent == "operator" && r.Verb == "list" && r.Namespace == "" && want[r.GVK.Kind] > 0
 	})
 	require.LessOrEqual(t, lists, len(want))
-}
-
-func TestClustersNeedTheTypesInTheScheme(t *testing.T) {
-	mgr := startEnv(t).Manager("bare", ctrl.Options{})
-	_, err := clusterapi.Clusters(mgr)
-	require.ErrorContains(t, err, "AddToScheme")
-}
-
-// A Cluster is read as its unstructured object is.
-func TestAClusterIsReadAsTheUnstructuredOne(t *testing.T) {
-	env := startEnv(t)
-	scheme := runtime.NewScheme()
-	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), clusterapi.AddToScheme(scheme)))
-	mgr := env.Manager("operator", ctrl.Options{Scheme: scheme})
-	typed, err := clusterapi.Clusters(mgr)
-	require.NoError(t, err)
-	plain, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
-	require.NoError(t, err)
-	env.Run(mgr)
-	key := client.ObjectKeyFromObject(fake.Cluster("demo"))
-	env.Eventually("both have read the Cluster", func() string {
-		want, err := plain.Of(t.Context(), key)
-		got, err2 := typed.Of(t.Context(), key)
-		if err := errors.Join(err, err2); err != nil || want.Presence != external.Present || got.Presence != external.Present {
-			return fmt.Sprint(err, want.Presence, got.Presence)
-		}
-		equal(t, want, got)
-		require.True(t, got.State.InfrastructureProvisioned)
-		return ""
-	})
 }

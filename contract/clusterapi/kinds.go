@@ -1,15 +1,11 @@
 package clusterapi
 
 import (
-	"fmt"
-
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // AddToScheme adds the types to the scheme of a manager. It is Cluster API's own function: calling both is no error.
@@ -62,17 +58,4 @@ func MachinePools() machinepool.Kinds {
 // MachineHealthChecks returns the kinds for remediation.New.
 func MachineHealthChecks() remediation.Kinds {
 	return remediation.Kinds{Check: healthCheckKind(), Machine: Machine()}
-}
-
-// Clusters returns the access to Clusters through the cache of a manager whose scheme has the types, for the ports of all reconcilers:
-//
-//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-//
-// It makes no request. A Cluster is converted once for each of its versions. The error says that the scheme does not have the types.
-func Clusters(mgr ctrl.Manager) (*external.Clusters, error) {
-	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{Version: contract.V1Beta2, Object: &clusterv1.Cluster{}})
-	if err != nil {
-		return nil, fmt.Errorf("read Clusters as Go types (AddToScheme): %w", err)
-	}
-	return clusters, nil
 }

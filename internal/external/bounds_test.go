@@ -80,7 +80,7 @@ func TestOnlyChangesThatMatterToMachinesCauseEvents(t *testing.T) {
 			woken++
 			return nil
 		}})
-		c.tracker.handler(c.object).OnUpdate(old, now)
+		c.tracker.handler(ofKind(c.gvk)).OnUpdate(old, now)
 		require.Equal(t, tc.news, woken == 1, name)
 	}
 }

@@ -1,23 +1,20 @@
 package external
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -26,13 +23,8 @@ import (
 
 // ClusterOptions configures how Clusters are read. The zero value is ready for use.
 type ClusterOptions struct {
-	// Version is the API version of cluster.x-k8s.io, contract.V1Beta1 or contract.V1Beta2. Default: the version of
-	// Object in the manager's scheme, or else contract.V1Beta2.
+	// Version is the API version of cluster.x-k8s.io, contract.V1Beta1 or contract.V1Beta2. Default contract.V1Beta2.
 	Version contract.Version
-	// Object is an empty Cluster of a Go type that the cache's scheme has in that version, such as
-	// &clusterv1.Cluster{}. Clusters are then watched as objects of this type, by the informer that other users of the
-	// cache share. If it is nil, Clusters are watched as unstructured objects.
-	Object client.Object
 	// Clock times the wait for the first list and the retry for a kind that is not served. Default: the real clock.
 	Clock clock.PassiveClock
 }
@@ -44,65 +36,36 @@ type ClusterOptions struct {
 // It keeps one informer for Clusters, and wakes Machines only for changes that matter to them. It is safe for
 // concurrent use.
 type Clusters struct {
-	gvk    schema.GroupVersionKind
-	layout *contract.ClusterLayout
-	object client.Object // an empty object of the watched type
-	reader client.Reader
-
+	gvk     schema.GroupVersionKind
+	layout  *contract.ClusterLayout
+	reader  client.Reader
 	tracker *Tracker
-
-	since func() time.Time // when the first list was found incomplete
+	since   func() time.Time // when the first list was found incomplete
 }
 
-// ClustersFromManager returns a Clusters that reads through the cache of a manager. It fails when there is no layout
-// for the version, or when the Go type is not a Cluster of that version in the manager's scheme. It makes no request.
+// ClustersFromManager returns a Clusters that reads through the cache of a manager. It fails when there is no layout for the version. It
+// makes no request.
 func ClustersFromManager(mgr ctrl.Manager, options ClusterOptions) (*Clusters, error) {
-	if options.Object != nil {
-		gvk, err := apiutil.GVKForObject(options.Object, mgr.GetScheme())
-		if err != nil {
-			return nil, fmt.Errorf("clusters: %w", err)
-		}
-		if options.Version == "" {
-			options.Version = contract.Version(gvk.Version)
-		}
-		if want := clusterGVK(options.Version); gvk != want {
-			return nil, fmt.Errorf("clusters: %T is %s in the manager's scheme, want %s", options.Object, gvk, want)
-		}
-	}
 	return NewClusters(mgr.GetCache(), mgr.GetAPIReader(), options)
 }
 
 // NewClusters returns a Clusters that reads through a cache. The reader must read from the API server: it confirms that
 // a Cluster which is not in the cache is really gone. NewClusters makes no request.
 func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*Clusters, error) {
-	if options.Version == "" {
-		options.Version = contract.V1Beta2
-	}
-	if options.Clock == nil {
-		options.Clock = clock.RealClock{}
-	}
-	layout := contract.Cluster(options.Version)
+	version := cmp.Or(options.Version, contract.V1Beta2)
+	layout := contract.Cluster(version)
 	if layout == nil {
-		return nil, fmt.Errorf("clusters: %w %q: want %s or %s", contract.ErrUnknownVersion, options.Version, contract.V1Beta1, contract.V1Beta2)
-	}
-	if _, ok := options.Object.(*metav1.PartialObjectMetadata); ok {
-		return nil, errors.New("clusters: metadata alone does not tell whether a Cluster is paused: give a Go type with spec and status")
-	}
-	if options.Object == nil {
-		u := &unstructured.Unstructured{}
-		u.SetGroupVersionKind(clusterGVK(options.Version))
-		options.Object = u
+		return nil, fmt.Errorf("clusters: %w %q: want %s or %s", contract.ErrUnknownVersion, version, contract.V1Beta1, contract.V1Beta2)
 	}
 	clusters := &Clusters{
-		gvk: clusterGVK(options.Version), layout: layout, object: options.Object, reader: reader,
-		tracker: NewTracker(c, nil, "Clusters"), since: sync.OnceValue(options.Clock.Now),
+		gvk: schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(version), Kind: "Cluster"}, layout: layout, reader: reader,
+		tracker: NewTracker(c, nil, "Clusters"),
 	}
-	clusters.tracker.clock, clusters.tracker.news = options.Clock, clusters.isNews
+	if options.Clock != nil {
+		clusters.tracker.clock = options.Clock
+	}
+	clusters.since, clusters.tracker.news = sync.OnceValue(clusters.tracker.clock.Now), clusters.isNews
 	return clusters, nil
-}
-
-func clusterGVK(v contract.Version) schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: string(v), Kind: "Cluster"}
 }
 
 // unsyncedGrace is how long the first list of Clusters may take before it is reported as a problem. At the start of a
@@ -113,8 +76,7 @@ const unsyncedGrace = 30 * time.Second
 // a Cluster that is not in the cache. A Cluster that cannot be
 // read is Unread, with a Problem if a person can do something. The error is one of the API server or of the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
-	found := Object{GVK: c.gvk, Presence: Unread}
-	obj, _ := c.object.DeepCopyObject().(client.Object)
+	found, obj := Object{GVK: c.gvk, Presence: Unread}, ofKind(c.gvk)
 	err := c.tracker.read(ctx, key, obj, &found)
 	view := ClusterView{Presence: found.Presence, GVK: c.gvk, Problem: found.Problem, RetryAfter: found.RetryAfter}
 	switch {
@@ -130,26 +92,11 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 			view.Presence, view.RetryAfter = Unread, AbsenceRetry
 		}
 	case found.Presence == Present:
-		if err := c.read(obj, &view.State); err != nil { // the object violates its contract; a person must correct it
+		if err := c.layout.Read(obj, &view.State); err != nil { // the object violates its contract; a person must correct it
 			view.Presence, view.State, view.Problem = Unread, contract.ClusterState{}, Problem{ReasonContractViolation, err.Error()}
 		}
 	}
 	return view, err
-}
-
-// read fills a state. The error tells how the object violates its contract. The Go type of a Cluster is not known here, so its object is
-// converted to unstructured content.
-func (c *Clusters) read(obj client.Object, into *contract.ClusterState) error {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		return c.layout.Read(u, into)
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return fmt.Errorf("read %T: %w", obj, err)
-	}
-	u := &unstructured.Unstructured{Object: content}
-	u.SetGroupVersionKind(c.gvk) // typed objects in a cache have no TypeMeta
-	return c.layout.Read(u, into)
 }
 
 // Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues the requests of mapper for
@@ -168,7 +115,9 @@ func (c *Clusters) Source(mapper ClusterMapper) source.Source {
 // date, change often.
 func (c *Clusters) isNews(before, now client.Object) bool {
 	var old, fresh contract.ClusterState
-	if c.read(before, &old) != nil || c.read(now, &fresh) != nil {
+	one, ok := before.(*unstructured.Unstructured)
+	other, ok2 := now.(*unstructured.Unstructured)
+	if !ok || !ok2 || c.layout.Read(one, &old) != nil || c.layout.Read(other, &fresh) != nil {
 		return true
 	}
 	for _, s := range []*contract.ClusterState{&old, &fresh} {

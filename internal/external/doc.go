@@ -4,8 +4,7 @@
 // version and which contract to use. It starts one informer per kind, when the first object of the kind is read. It never waits
 // for an informer: it wakes the objects that asked too early when the first list is complete.
 //
-// [Clusters] reads Cluster objects in the same way. It wakes Machines only for changes that matter to them. If Clusters are
-// watched as a Go type, it converts each version of a Cluster once.
+// [Clusters] reads Cluster objects in the same way. It wakes Machines only for changes that matter to them.
 //
 // # Unread is not absent
 //
