@@ -37,9 +37,7 @@ func attached(s *Scope) *Scope {
 
 // run executes steps as a pass does.
 func run(ctx context.Context, steps []Step, s *Scope) (Result, error) {
-	return engine.RunSteps(ctx, steps, s, !s.State.Deleting.IsZero(), func(ctx context.Context, step *Step, s *Scope) (Result, error) {
-		return engine.RunStep(ctx, step, s, &s.Scope, runStep)
-	})
+	return engine.RunSteps(ctx, steps, s, runStep)
 }
 
 // SetPhase is for steps of tests that take the place of StepPhase.

@@ -141,7 +141,7 @@ func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
 	}
 	two := engine.Steps[*Scope]{{Name: "one", On: engine.InBoth, Run: do}, {Name: "two", On: engine.InBoth, Run: do}}
 	err = validateSteps(two.InsertBefore("tow", Step{}).Remove("").Replace("one", two[0]))
-	if want := "no such step: \"tow\"; there are one, two\nno such step: \"\"; there are one, two"; err == nil || err.Error() != want {
+	if want := "no such step: \"tow\"\nno such step: \"\""; err == nil || err.Error() != want {
 		t.Errorf("want %s, got %v", want, err)
 	}
 	for _, steps := range []engine.Steps[*Scope]{

@@ -331,19 +331,20 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 		want    error
 		patched int
 	}{
-		"gone meanwhile":      {api: api{unread: notFound(false)}, want: errAgain},
-		"unknown":             {api: api{unread: unknown}, want: unknown},
-		"without an owner":    {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, want: errForeignMachine},
-		"of an earlier pool":  {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, want: errForeignMachine},
-		"its own":             {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, want: errAgain},
-		"its own, not listed": {api: api{there: metav1.ObjectMeta{UID: "m", OwnerReferences: ours}}, want: errAgain, patched: 1},
+		"gone meanwhile":     {api: api{unread: notFound(false)}, want: errAgain},
+		"unknown":            {api: api{unread: unknown}, want: unknown},
+		"without an owner":   {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, want: errForeignMachine},
+		"of an earlier pool": {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, want: errForeignMachine},
+		"its own":            {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, want: errAgain},
+		"its own, not listed": {
+			api: api{there: metav1.ObjectMeta{UID: "m", ResourceVersion: "7", OwnerReferences: ours}}, want: errAgain, patched: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)
 			require.ErrorIs(t, p.alreadyThere(t.Context(), "m"), tc.want)
 			require.Len(t, tc.api.patched, tc.patched)
 			for _, body := range tc.api.patched {
-				require.JSONEq(t, `{"metadata":{"uid":"m","labels":{"`+contract.PoolNameLabel+`":"pool"}}}`, body)
+				require.JSONEq(t, `{"metadata":{"uid":"m","resourceVersion":"7","labels":{"`+contract.PoolNameLabel+`":"pool"}}}`, body)
 			}
 		})
 	}

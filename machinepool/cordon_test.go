@@ -123,7 +123,7 @@ func (synced) HasSynced() bool { return true }
 // deleteIn runs the steps of a deletion.
 func deleteIn(t *testing.T, p *Scope) error {
 	t.Helper()
-	_, err := engine.RunSteps(t.Context(), Steps(), p, true, runStep)
+	_, err := engine.RunSteps(t.Context(), Steps(), p, nil)
 	return err
 }
 

@@ -14,7 +14,7 @@ import (
 
 // flush writes the pool at the end of a pass.
 func flush(ctx context.Context, p *Scope, failed error) error {
-	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Guarded: true, Problems: problems()})
+	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Problems: problems()})
 }
 
 // statusStep sets counters, phase and conditions.

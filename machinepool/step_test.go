@@ -57,21 +57,16 @@ func TestAnErrorOfAReadInADeletionDelaysOnlyWhatNeedsTheObject(t *testing.T) {
 		{Name: StepBootstrap, On: engine.InBoth, Run: observes(func(*Scope, context.Context) error { return unread })},
 		{Name: StepDrain, On: engine.InDeletion, Run: stage(func(*Scope, context.Context) (bool, error) { ran = true; return true, nil })},
 	}
-	_, err := engine.RunSteps(t.Context(), steps, p, true, runStep)
+	_, err := engine.RunSteps(t.Context(), steps, p, nil)
 	require.NoError(t, err)
 	require.True(t, ran)
 	require.ErrorIs(t, p.Deferred(), unread, "the pass fails with it, and is retried")
 
 	p, _ = acting(t, &api{})
 	p.State.Deleting = time.Time{}
-	_, err = engine.RunSteps(t.Context(), steps, p, false, runStep)
+	_, err = engine.RunSteps(t.Context(), steps, p, nil)
 	require.ErrorIs(t, err, unread)
 	require.NoError(t, p.Deferred())
-}
-
-// runStep runs one step as the frame does.
-func runStep(ctx context.Context, step *Step, p *Scope) (Result, error) {
-	return engine.RunStep(ctx, step, p, &p.Scope, nil)
 }
 
 func TestACheckpointOfAStepIsWrittenAtOnceAndEndsThePassWhenItChangesThePool(t *testing.T) {
@@ -90,7 +85,7 @@ func TestACheckpointOfAStepIsWrittenAtOnceAndEndsThePassWhenItChangesThePool(t *
 				tc.decide(p)
 				return Result{Checkpoint: true}, nil
 			}}
-			result, err := runStep(t.Context(), &own, p)
+			result, err := engine.RunSteps(t.Context(), []Step{own}, p, nil)
 			require.NoError(t, err)
 			require.Equal(t, tc.ends, result.Checkpoint)
 		})

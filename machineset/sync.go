@@ -51,7 +51,7 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 		record.Record(m.Metadata, GivenAnnotation, &u.MetadataUpdate)
 		return nil
 	})
-	_, err := engine.Write(ctx, s.env.frame.Writer, kind, m.Object, u, false)
+	_, err := engine.Write(ctx, s.env.frame.Writer, kind, m.Object, u)
 	return err
 }
 
@@ -98,7 +98,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	have.From(found.Object)
 	u := contract.MachineUpdate{MetadataUpdate: before.Changes(&have, machineLabels(&s.State), s.State.Template.Annotations)}
 	metadata := contract.Unstructured(found.GVK, contract.MachineV1Beta2()) // any layout: nothing else is written
-	if _, err := engine.Write(ctx, s.env.frame.Writer, metadata, found.Object, u, false); !external.SaysGone(err) {
+	if _, err := engine.Write(ctx, s.env.frame.Writer, metadata, found.Object, u); !external.SaysGone(err) {
 		return err
 	}
 	return nil

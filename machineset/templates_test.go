@@ -32,10 +32,7 @@ func (broken) GetInformer(context.Context, client.Object, ...cache.InformerGetOp
 func runStep(t *testing.T, s *Scope, name string) (engine.Result, error) {
 	t.Helper()
 	at := engine.Position(Steps(), name, engine.InBoth)
-	return engine.RunSteps(t.Context(), Steps()[at:at+1], s, !s.State.Deleting.IsZero(),
-		func(ctx context.Context, step *Step, s *Scope) (engine.Result, error) {
-			return step.Run(ctx, s)
-		})
+	return engine.RunSteps(t.Context(), Steps()[at:at+1], s, nil)
 }
 
 func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {

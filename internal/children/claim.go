@@ -132,7 +132,7 @@ func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (t
 	}
 	var u CU
 	engine.ChangesOf(&u).OwnerReferences = contract.SetTo(owners)
-	written, err := engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, m.Object, u, false)
+	written, err := engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, m.Object, u)
 	switch {
 	case external.SaysGone(err):
 		return m, false, nil

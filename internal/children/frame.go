@@ -86,7 +86,7 @@ func (s *Scope[S, U, CS, CU]) Flush(ctx context.Context, unobserved func() []met
 	if failed && !silent && !s.Known {
 		s.owner.Assert(unobserved()...)
 	}
-	err = s.owner.Flush(ctx, engine.Writing{Observes: !failed && s.Known, Silent: silent, Guarded: true})
+	err = s.owner.Flush(ctx, engine.Writing{Observes: !failed && s.Known, Silent: silent})
 	if err == nil {
 		s.owner.Record(s.told...)
 	}

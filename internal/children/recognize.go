@@ -78,7 +78,7 @@ func (s *Scope[S, U, CS, CU]) Repair(ctx context.Context, made func(scale.Entry)
 			m := engine.ChangesOf(&u).MetadataUpdate
 			*m = Given{}.Changes(one.Metadata, lacking(one.Labels, want.GetLabels()), lacking(one.Annotations, want.GetAnnotations()))
 			m.OwnerReferences = contract.SetTo(Owned(one.OwnerReferences, s.frame.owner.OwnerReference(s.owner.Common().Metadata, true)))
-			_, err = engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, one.Object, u, false)
+			_, err = engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, one.Object, u)
 		}
 		if !external.SaysGone(err) {
 			errs = append(errs, err)

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // SetFinalizers replaces the finalizers.
@@ -193,42 +193,41 @@ func (s *Scope[S, U]) TakeOwnership(ctx context.Context, found *external.Object,
 		return nil
 	}
 	metadata := ownershipPatch(obj, owners, changed, s.Common().ClusterName)
-	if metadata == nil {
+	if len(metadata) == 0 {
 		return nil
 	}
-	written := named(&metav1.PartialObjectMetadata{}, *found) // the rest of the answer is not used
-	if err := s.frame.Writer.Patch(ctx, written, map[string]any{"metadata": metadata}, false); err != nil {
-		return fmt.Errorf("take ownership of %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
+	written, err := s.patchMetadata(ctx, "take ownership of", *found, metadata)
+	if err != nil {
+		return err
 	}
-	if !slices.ContainsFunc(written.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return contract.IsOwner(ref, me) }) {
+	if !slices.ContainsFunc(written.OwnerReferences, func(ref metav1.OwnerReference) bool { return contract.IsOwner(ref, me) }) {
 		return fmt.Errorf("take ownership of %s %s: the API server has not stored the owner reference: its CRD does not keep it, or a "+
 			"webhook removes it", found.Ref.Kind, found.Ref.Name) // no event follows a write that changes nothing
 	}
 	return nil
 }
 
-// named gives an empty object the kind, the namespace and the name of an object that was found.
-func named(empty client.Object, found external.Object) client.Object {
-	empty.GetObjectKind().SetGroupVersionKind(found.GVK)
-	empty.SetNamespace(found.Object.GetNamespace())
-	empty.SetName(found.Object.GetName())
-	return empty
+// patchMetadata writes metadata of an object that was read, and returns what is stored. verb begins the error.
+func (s *Scope[S, U]) patchMetadata(
+	ctx context.Context, verb string, found external.Object, metadata map[string]any,
+) (*metav1.PartialObjectMetadata, error) {
+	written := &metav1.PartialObjectMetadata{} // the rest of the answer is not used
+	written.SetGroupVersionKind(found.GVK)
+	if err := s.frame.Writer.Send(ctx, found.Object, written, patch.Document{"metadata": metadata}, false); err != nil {
+		return nil, fmt.Errorf("%s %s %s: %w", verb, found.Ref.Kind, found.Ref.Name, err)
+	}
+	return written, nil
 }
 
-// ownershipPatch returns the metadata to write so that an object has the given owners and belongs to the cluster, nil when it already
-// does. Owners replace a list, so the patch only applies to the version that was read.
+// ownershipPatch returns the metadata to write so that an object has the given owners and belongs to the cluster, empty when it already
+// does.
 func ownershipPatch(obj metav1.Object, owners []metav1.OwnerReference, changed bool, cluster string) map[string]any {
-	metadata := map[string]any{"uid": string(obj.GetUID())}
+	metadata := map[string]any{}
 	if changed {
 		metadata["ownerReferences"] = owners
-		metadata["resourceVersion"] = obj.GetResourceVersion()
 	}
 	if cluster != "" && obj.GetLabels()[contract.ClusterNameLabel] != cluster {
 		metadata["labels"] = map[string]any{contract.ClusterNameLabel: cluster}
-		changed = true
-	}
-	if !changed {
-		return nil
 	}
 	return metadata
 }

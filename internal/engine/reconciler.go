@@ -26,11 +26,11 @@ const (
 )
 
 // ErrStale matches the error of a decision that was based on a stale read; the next pass corrects it.
-var ErrStale = errors.New("the caches are behind")
+var ErrStale = patch.ErrStale
 
 // IsStale reports whether all that went wrong is that something read was old. Of errors that were joined, also inside another error such as
 // that of a step, all must be stale.
-func IsStale(err error) bool { return patch.Retryable(err, ErrStale) }
+func IsStale(err error) bool { return patch.Retryable(err) }
 
 // Embeds is the pointer to a Scope of a kind, which embeds a Scope.
 type Embeds[S, U any] interface{ self() *Scope[S, U] }
@@ -46,7 +46,7 @@ type Kind[S, U any, P Embeds[S, U]] struct {
 	NewScope func() P
 	// Begin completes the Scope before the first step.
 	Begin func(ctx context.Context, p P)
-	// RunStep executes one step; nil calls it. A checkpoint without anything to write has no effect.
+	// RunStep executes one step; nil calls it.
 	RunStep RunFunc[P]
 	// Flush writes the object at the end of the pass. err is that of the steps with the deferred ones, nil when none failed.
 	Flush func(ctx context.Context, p P, err error) error
@@ -120,15 +120,13 @@ func (r *Reconciler[S, U, P]) ReconcileObject(ctx context.Context, obj contract.
 
 // pass runs the steps over an object and writes it. The errors of both are joined.
 func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) error {
-	ctx, end := beginTask(ctx, r.kind.Frame.Kind.GVK.Kind, s.Common().Key)
-	defer end()
-	result, err := RunSteps(ctx, r.kind.Steps, p, s.Deleting(), func(ctx context.Context, step *Step[P], p P) (Result, error) {
-		return RunStep(ctx, step, p, s, r.kind.RunStep)
-	})
-	s.Requeue(result.RequeueAfter)
+	ctx, task := trace.NewTask(ctx, "reconcile "+r.kind.Frame.Kind.GVK.Kind)
+	defer task.End()
+	trace.Logf(ctx, "object", "%s", s.Common().Key)
+	_, err := RunSteps(ctx, r.kind.Steps, p, r.kind.RunStep)
 	err = errors.Join(err, s.deferred)
 	s.contest(err)
-	writing := trace.StartRegion(ctx, regionWrite)
+	writing := trace.StartRegion(ctx, "write")
 	unwritten := r.kind.Flush(ctx, p, err)
 	writing.End()
 	if external.SaysGone(unwritten) { // so does a CRD without a status subresource, and a webhook may
@@ -139,34 +137,6 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	s.remember(unwritten) // the next pass asserts it
 	r.kind.Frame.Options.Metrics.failed("write", unwritten)
 	return errors.Join(err, unwritten)
-}
-
-// regionWrite is the region in which a pass writes its object. The regions of steps have the names of the steps.
-const regionWrite = "write"
-
-// beginTask begins a task in the execution trace of this process, if one is being recorded: a pass over one object. The caller calls end.
-// It costs nothing otherwise.
-func beginTask(ctx context.Context, kind string, key types.NamespacedName) (task context.Context, end func()) {
-	if !trace.IsEnabled() {
-		return ctx, func() {}
-	}
-	ctx, pass := trace.NewTask(ctx, "reconcile "+kind)
-	trace.Log(ctx, "object", key.String())
-	return ctx, pass.End
-}
-
-// RunStep executes one step with run, nil for its function. A checkpoint without anything to write has no effect.
-func RunStep[S, U, P any](ctx context.Context, step *Step[P], p P, s *Scope[S, U], run RunFunc[P]) (Result, error) {
-	if run == nil {
-		run = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
-	}
-	region := trace.StartRegion(ctx, step.Name)
-	result, err := run(ctx, step, p)
-	region.End()
-	result.Checkpoint = result.Checkpoint && s.HasDecided()
-	s.checkpoint = s.checkpoint || result.Checkpoint
-	s.frame.Options.Metrics.ran(step.Name, result, err)
-	return result, err
 }
 
 // Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in

@@ -280,22 +280,30 @@ func TestAStepThatFailsEndsADeletionAndNotARunningPass(t *testing.T) {
 	only.ObjectOnly = true
 	closing := named("closing", engine.Result{RequeueAfter: time.Minute}, nil)
 	closing.Closing = true
-	run := func(ctx context.Context, s *step, p *scope) (engine.Result, error) { return s.Run(ctx, p) }
+	pass := func(steps []step, deleting bool) (engine.Result, error) {
+		b, s := newBench(t, true), &scope{}
+		require.NoError(t, engine.Begin(&s.Scope, b.frame, b.create()))
+		s.Update.Phase = contract.SetTo("of a checkpoint")
+		if deleting {
+			s.State.Deleting = time.Unix(1000, 0)
+		}
+		return engine.RunSteps(t.Context(), steps, s, nil)
+	}
 
 	failing := []step{named("fails", engine.Result{RequeueAfter: time.Hour}, errors.New("boom")), named("next", engine.Result{}, nil), closing}
-	result, err := engine.RunSteps(t.Context(), failing, nil, false, run)
+	result, err := pass(failing, false)
 	require.EqualError(t, err, "step fails: boom")
 	require.Equal(t, []string{"fails", "next", "closing"}, ran)
 	require.Equal(t, time.Minute, result.RequeueAfter)
 
 	ran = nil
-	_, err = engine.RunSteps(t.Context(), failing, nil, true, run)
+	_, err = pass(failing, true)
 	require.Error(t, err)
 	require.Equal(t, []string{"fails", "closing"}, ran)
 
 	ran = nil
 	stored := []step{named("stores", engine.Result{Checkpoint: true}, nil), named("acts", engine.Result{}, nil), only, closing}
-	_, err = engine.RunSteps(t.Context(), stored, nil, false, run)
+	_, err = pass(stored, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"stores", "only", "closing"}, ran)
 }

@@ -113,21 +113,11 @@ func (s *Scope[S, U]) ownTemplate(ctx context.Context, found external.Object) er
 	if stays, err := s.Cluster.Stays(ctx, s.frame.Ports.APIReader); err != nil || !stays {
 		return err
 	}
-	return s.PatchMetadata(ctx, "have Cluster own", found, map[string]any{
-		"uid": string(found.Object.GetUID()), "resourceVersion": found.Object.GetResourceVersion(),
-		"ownerReferences": contract.WithOwner(owners, ref),
-	})
-}
-
-// PatchMetadata writes metadata, with the UID that it is meant for, of an object that was read. verb begins the error; an object that is
-// gone is no error.
-func (s *Scope[S, U]) PatchMetadata(ctx context.Context, verb string, found external.Object, metadata map[string]any) error {
-	err := s.frame.Writer.Patch(ctx, named(&unstructured.Unstructured{}, found), map[string]any{"metadata": metadata}, false)
-	if err != nil && !external.SaysGone(err) {
-		key := types.NamespacedName{Namespace: s.Common().Key.Namespace, Name: found.Ref.Name}
-		return fmt.Errorf("%s %s %s: %w", verb, found.Ref.Kind, key, err)
+	_, err := s.patchMetadata(ctx, "have Cluster own", found, map[string]any{"ownerReferences": contract.WithOwner(owners, ref)})
+	if external.SaysGone(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // Removal is how an object in deletion removes an object that it refers to.
@@ -245,8 +235,11 @@ func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Objec
 	if unchanged {
 		only.ResourceVersion = new(found.Object.GetResourceVersion())
 	}
-	// what is deleted as metadata, controller-runtime 0.25 answers with an error
-	err := s.frame.Ports.Client.Delete(ctx, named(&unstructured.Unstructured{}, found), only)
+	target := &unstructured.Unstructured{} // what is deleted as metadata, controller-runtime 0.25 answers with an error
+	target.SetGroupVersionKind(found.GVK)
+	target.SetNamespace(found.Object.GetNamespace())
+	target.SetName(found.Object.GetName())
+	err := s.frame.Ports.Client.Delete(ctx, target, only)
 	if err != nil && !external.SaysGone(err) {
 		return fmt.Errorf("delete %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}

@@ -1,12 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime/trace"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -98,13 +97,7 @@ func (all Steps[P]) changed(name string, behind, removed int, with ...Step[P]) S
 	if at >= 0 {
 		return slices.Replace(slices.Clone(all), at+behind, at+behind+removed, with...)
 	}
-	var names []string
-	for _, s := range all {
-		if s.wrong == nil {
-			names = append(names, s.Name)
-		}
-	}
-	return Wrong(all, fmt.Errorf("%w: %q; there are %s", ErrNoStep, name, cmp.Or(strings.Join(names, ", "), "none")))
+	return Wrong(all, fmt.Errorf("%w: %q", ErrNoStep, name))
 }
 
 // Wrong returns the steps with an error that New of the kind's package returns.
@@ -160,12 +153,17 @@ func CheckSteps[P any](steps, standard []Step[P]) error {
 // RunFunc executes one step, for example with its duration measured.
 type RunFunc[P any] = func(context.Context, *Step[P], P) (Result, error)
 
-// RunSteps executes steps. For an object that is not being deleted, a failed step does not stop the later ones, because they handle other
-// objects; in a deletion it does, because the order of the steps is what makes it safe.
-func RunSteps[P any](ctx context.Context, steps []Step[P], p P, deleting bool, run RunFunc[P]) (Result, error) {
-	life := InRunning
+// RunSteps executes steps with run, nil for their functions. For an object that is not being deleted, a failed step does not stop the later
+// ones, because they handle other objects; in a deletion it does, because the order of the steps is what makes it safe. A checkpoint
+// without anything to write has no effect.
+func RunSteps[S, U any, P Embeds[S, U]](ctx context.Context, steps []Step[P], p P, run RunFunc[P]) (Result, error) {
+	s, life := p.self(), InRunning
+	deleting := s.Deleting()
 	if deleting {
 		life = InDeletion
+	}
+	if run == nil {
+		run = func(ctx context.Context, step *Step[P], p P) (Result, error) { return step.Run(ctx, p) }
 	}
 	var total Result
 	var errs []error
@@ -175,7 +173,11 @@ func RunSteps[P any](ctx context.Context, steps []Step[P], p P, deleting bool, r
 		if step.On&life == 0 || (stopped && !step.Closing) {
 			continue
 		}
+		region := trace.StartRegion(ctx, step.Name)
 		result, err := run(ctx, step, p)
+		region.End()
+		result.Checkpoint = result.Checkpoint && s.hasDecided()
+		s.frame.Options.Metrics.ran(step.Name, result, err)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))
 		}
@@ -185,6 +187,8 @@ func RunSteps[P any](ctx context.Context, steps []Step[P], p P, deleting bool, r
 			Checkpoint:   total.Checkpoint || result.Checkpoint,
 		}
 	}
+	s.Requeue(total.RequeueAfter)
+	s.checkpoint = total.Checkpoint
 	return total, errors.Join(errs...)
 }
 

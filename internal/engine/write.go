@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,38 +19,36 @@ import (
 type Writing struct {
 	// Observes: the pass has evaluated the whole object, so the status records its generation as observed.
 	Observes bool
-	// Guarded: the metadata is written on the version that was read, also when no status follows.
-	Guarded bool
 	// Silent: the status stays as it is. It does so in any case after Release.
 	Silent bool
 	// Problems are reasons of conditions: one that changes to such a reason is a Warning event, once it is written.
 	Problems []string
 }
 
-// Flush writes the decisions of the pass: metadata and spec first, when they differ, then the status on top of the server's answer. A
-// status that differs is written at once if a step has asked for a checkpoint, if the object becomes or ceases to be ready, or if the last
-// write of its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a later pass, which Flush requests.
+// Flush writes the decisions of the pass, on the version that was read: metadata and spec first, when they differ, then the status on
+// top of the server's answer. A status that differs is written at once if a step has asked for a checkpoint, if the object becomes or
+// ceases to be ready, or if the last write of its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a
+// later pass, which Flush requests.
 func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 	w.Observes = w.Observes && s.frame.Kind.StatusSubresource
 	if !s.hasChanges(w.Observes) {
 		return nil
 	}
-	decided, err := s.decided(s.Object, s.Asserted, w.Observes)
+	decided, err := s.decided(s.Object, w.Observes)
 	if err != nil {
 		return err
 	}
-	writes := !w.Silent && !s.released && !decided.Status().Empty() && s.isDue()
+	writes := !w.Silent && !s.released && len(decided.Status()) > 0 && s.isDue()
 	if writes && !s.frame.Kind.StatusSubresource {
-		return s.writeStatus(ctx, s.Object, decided.Whole(), w)
+		return s.writeStatus(ctx, s.Object, decided, w)
 	}
-	current, err := s.writeMain(ctx, decided.Main(), w, writes || w.Guarded)
-	if err != nil || !writes || s.isGone(current) {
+	current, err := s.send(ctx, s.Object, decided.Main(), false)
+	if err != nil || !writes || s.Deleting() && len(current.GetFinalizers()) == 0 { // without its last finalizer it is gone
 		return err
 	}
-	if current != s.Object { // the write of the metadata has changed what the status is written on
-		if decided, err = s.decided(current, s.Asserted, w.Observes); err != nil {
-			return err
-		}
+	s.Common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
+	if decided, err = s.decided(current, w.Observes); err != nil {
+		return err
 	}
 	return s.writeStatus(ctx, current, decided.Status(), w)
 }
@@ -75,11 +73,6 @@ func (s *Scope[S, U]) changesReadiness() bool {
 	return found && s.IsTrue(contract.ConditionReady) != HasStatus(s.Stored, contract.ConditionReady, metav1.ConditionTrue)
 }
 
-// isGone reports whether a write has removed the last finalizer of an object in deletion: there is no status to write.
-func (s *Scope[S, U]) isGone(current contract.Object) bool {
-	return s.Deleting() && len(current.GetFinalizers()) == 0
-}
-
 // Written reports whether this pass has written the object.
 func (s *Scope[S, U]) Written() bool { return s.answer != nil }
 
@@ -92,11 +85,11 @@ func (s *Scope[S, U]) hasChanges(observes bool) bool {
 		len(contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)) > 0
 }
 
-// decided applies what the pass has decided to an object.
-func (s *Scope[S, U]) decided(obj contract.Object, asserted []metav1.Condition, observes bool) (patch.Contents, error) {
+// decided returns what the pass has decided, as a change of an object.
+func (s *Scope[S, U]) decided(obj contract.Object, observes bool) (patch.Document, error) {
 	u := s.Update
 	common := ChangesOf(&u)
-	*common.Conditions = contract.ChangedConditions(s.Stored, asserted, s.generation, s.Now)
+	*common.Conditions = contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)
 	*common.ObservedGeneration = contract.Change[int64]{}
 	if observes {
 		*common.ObservedGeneration = contract.SetTo(s.generation)
@@ -104,40 +97,19 @@ func (s *Scope[S, U]) decided(obj contract.Object, asserted []metav1.Condition, 
 	return patch.Apply(s.frame.Kind, obj, u)
 }
 
-// HasDecided reports whether this pass has decided something that is not stored. A checkpoint without that has no effect. A value that a
-// step sets and a later one resets is no decision. Neither is the condition that a deletion has begun: each pass sets it until a stage
-// replaces it. Where it cannot be known it returns true, and the write reports why.
-func (s *Scope[S, U]) HasDecided() bool {
-	asserted := s.Asserted
-	if said, _ := Find(s.Stored, contract.ConditionDeleting); said.Status == metav1.ConditionTrue {
-		asserted = slices.DeleteFunc(slices.Clone(asserted), func(c metav1.Condition) bool {
-			return c.Type == contract.ConditionDeleting && c.Reason == contract.ReasonDeleting
-		})
-	}
-	contents, err := s.decided(s.Object, asserted, false)
-	return err != nil || !contents.Whole().Empty()
-}
-
-// writeMain writes metadata and spec. A guarded patch only applies to the version that this pass has read: a status that follows was
-// decided on that version.
-func (s *Scope[S, U]) writeMain(ctx context.Context, main patch.Document, w Writing, guarded bool) (contract.Object, error) {
-	if main.Empty() {
-		return s.Object, nil
-	}
-	current, err := s.send(ctx, s.Object, main, false, guarded)
-	if err != nil {
-		return nil, s.writeContest(ctx, w, err)
-	}
-	s.Common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
-	return current, nil
+// hasDecided reports whether this pass has decided something that is not stored. A checkpoint without that has no effect. A value that a
+// step sets and a later one resets is no decision. Where it cannot be known it returns true, and the write reports why.
+func (s *Scope[S, U]) hasDecided() bool {
+	changes, err := s.decided(s.Object, false)
+	return err != nil || len(changes) > 0
 }
 
 // writeStatus writes the status, or everything where it is no subresource.
 func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, status patch.Document, w Writing) error {
-	if status.Empty() {
+	if len(status) == 0 {
 		return nil
 	}
-	_, err := s.send(ctx, current, status, s.frame.Kind.StatusSubresource, true)
+	_, err := s.send(ctx, current, status, s.frame.Kind.StatusSubresource)
 	switch {
 	case err == nil:
 		s.writes().status, s.wroteStatus = s.Now, true
@@ -149,55 +121,48 @@ func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, 
 	return err
 }
 
-// send writes a document to the object's main resource, or to its status, and returns the server's answer. A guarded document has the
-// resourceVersion that it was decided on; a status always does, because two status writes cannot be merged.
-func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Document, status, guarded bool) (contract.Object, error) {
-	answer, err := send(ctx, s.frame.Writer, s.frame.Kind, on, d, status, guarded)
-	if err != nil {
-		return nil, err
+// send writes a document to the object, or to its status, and returns the server's answer, or the object when there is nothing to write.
+func (s *Scope[S, U]) send(ctx context.Context, on contract.Object, d patch.Document, status bool) (contract.Object, error) {
+	answer, err := send(ctx, s.frame.Writer, s.frame.Kind, on, d, status)
+	if err == nil && len(d) > 0 {
+		s.answer = answer
 	}
-	s.answer = answer
-	answer.SetManagedFields(nil) // they are not used, and would be copied for the next write
-	return answer, nil
+	return answer, err
 }
 
-func send[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], on contract.Object, d patch.Document,
-	status, guarded bool,
+func send[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], on contract.Object, d patch.Document, status bool,
 ) (contract.Object, error) {
-	if d.Empty() {
+	if len(d) == 0 {
 		return on, nil
 	}
 	answer := NewObject(kind)
-	if err := w.Send(ctx, on, answer, d, status, guarded); err != nil {
+	if err := w.Send(ctx, on, answer, d, status); err != nil {
 		return nil, fmt.Errorf("write %s %s/%s: %w", kind.GVK.Kind, on.GetNamespace(), on.GetName(), err)
 	}
 	return answer, nil
 }
 
 // Write writes the metadata and the spec of an update to an object of any kind, and returns the answer of the API server. It writes nothing
-// that is stored already, and then returns the object as it is. guarded writes only on the version that was read.
-func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U, guarded bool,
-) (contract.Object, error) {
-	contents, err := patch.Apply(kind, obj, u)
+// that is stored already, and then returns the object as it is. It writes on the version that was read.
+func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U) (contract.Object, error) {
+	changes, err := patch.Apply(kind, obj, u)
 	if err != nil {
 		return obj, err
 	}
-	return send(ctx, w, kind, obj, contents.Main(), false, guarded)
+	return send(ctx, w, kind, obj, changes.Main(), false)
 }
 
-// WriteStatus is Write for the status of an update, on the version that was read. Where status is no subresource, it writes all of the
-// update.
+// WriteStatus is Write for the status of an update. Where status is no subresource, it writes all of the update.
 func WriteStatus[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
 ) (contract.Object, error) {
-	contents, err := patch.Apply(kind, obj, u)
+	changes, err := patch.Apply(kind, obj, u)
 	if err != nil {
 		return obj, err
 	}
-	status := contents.Status()
-	if !kind.StatusSubresource {
-		status = contents.Whole()
+	if kind.StatusSubresource {
+		changes = changes.Status()
 	}
-	return send(ctx, w, kind, obj, status, kind.StatusSubresource, true)
+	return send(ctx, w, kind, obj, changes, kind.StatusSubresource)
 }
 
 // Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that
@@ -205,11 +170,11 @@ func WriteStatus[S, U any](ctx context.Context, w *patch.Writer, kind contract.K
 // conditions stay those that the pass began with. When the write fails, what was decided so far is dropped: Flush must not write on another
 // version what depends on this one.
 func (s *Scope[S, U]) Commit(ctx context.Context) error {
-	contents, err := patch.Apply(s.frame.Kind, s.Object, s.Update)
-	if err != nil || contents.Main().Empty() {
+	changes, err := patch.Apply(s.frame.Kind, s.Object, s.Update)
+	if err != nil || len(changes.Main()) == 0 {
 		return err
 	}
-	written, err := s.send(ctx, s.Object, contents.Main(), false, true)
+	written, err := s.send(ctx, s.Object, changes.Main(), false)
 	if err != nil {
 		var none U
 		s.Update = none
@@ -268,19 +233,35 @@ func (s *Scope[S, U]) contest(err error) {
 	}
 }
 
-// writeContest writes the condition Contested alone when the metadata was put off, because the status may depend on it. It returns the
-// error about the metadata.
-func (s *Scope[S, U]) writeContest(ctx context.Context, w Writing, err error) error {
-	undone := Undone(err)
-	if undone == nil {
-		return err
+// EventWriteNotKept is the reason of an event that reports that the API server has accepted a write and does not store the written value,
+// because its CRD has no field for it, or a mutating webhook removes it.
+const EventWriteNotKept = "WriteNotKept"
+
+// CheckKept reports what the API server did not store of the writes of this pass, and returns an error that names it. lost compares what
+// is stored with what was decided, and names what is missing, empty for nothing. Without a write, or where the object cannot be read, the
+// next pass reports it. written: this pass has written again what an earlier pass lost, or has nothing to store; otherwise the report of
+// that pass holds, because limits of writes delay the repetitions.
+func (s *Scope[S, U]) CheckKept(written bool, lost func(have *S) string) error {
+	mine := s.writes()
+	text := mine.notKept
+	if written {
+		text = ""
 	}
-	var none U
-	s.Update, s.Asserted = none, nil
-	s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, undone.Error()))
-	decided, failed := s.decided(s.Object, s.Asserted, false)
-	if w.Silent || failed != nil || !s.isDue() {
-		return err
+	var have S
+	if text == "" && s.answer != nil && s.frame.Read(s.answer, &have) == nil {
+		if what := lost(&have); what != "" {
+			text = fmt.Sprintf("the API server accepts and does not keep %s: the CRD of %s has no field for it, or a mutating webhook removes it",
+				what, s.frame.Kind.GVK.Kind)
+		}
 	}
-	return errors.Join(err, s.writeStatus(ctx, s.Object, decided.Status(), w))
+	if text != "" && text != mine.notKept {
+		s.Record(Event{Kind: corev1.EventTypeWarning, Reason: EventWriteNotKept, Action: "Write", Note: text})
+	}
+	if mine.notKept = text; text == "" {
+		return nil
+	}
+	return fmt.Errorf("write %s: %s", s.frame.name(s.Common().Key), text)
 }
+
+// NotKept returns what the API server has accepted and not stored, empty when it stored all.
+func (s *Scope[S, U]) NotKept() string { return s.writes().notKept }

@@ -37,3 +37,25 @@ func TestContentOfPatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.same, hash(tc.one) == hash(tc.other)) })
 	}
 }
+
+func TestContentOfAJSONPatch(t *testing.T) {
+	for name, tc := range map[string]struct{ operations, fields string }{
+		"a field":          {`{"op":"add","path":"/spec/unschedulable","value":true}`, "spec.unschedulable"},
+		"a key with signs": {`{"op":"add","path":"/metadata/labels/a.b~1c~0d","value":"e"}`, "metadata.labels[a.b/c~d]"},
+		"a removed key":    {`{"op":"remove","path":"/metadata/labels/a"}`, "metadata.labels.a"},
+		"a test is no change": {
+			`{"op":"test","path":"/spec/taints/0/key","value":"k"},{"op":"remove","path":"/spec/taints/0"}`, "spec.taints.0"},
+		"a map that is made as well": {
+			`{"op":"add","path":"/metadata/labels","value":{}},{"op":"add","path":"/metadata/labels/a","value":"b"}`, "metadata.labels.a"},
+		"a value below another": {
+			`{"op":"remove","path":"/spec/taints/0"},{"op":"add","path":"/spec/taints/0/value","value":"v"}`, "spec.taints.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := `[{"op":"test","path":"/metadata/uid","value":"u"},` + tc.operations + `]`
+			c, err := contentOfPatch(client.RawPatch(types.JSONPatchType, []byte(body)))
+			require.NoError(t, err)
+			require.Equal(t, types.UID("u"), c.object)
+			require.Equal(t, tc.fields, c.fields())
+		})
+	}
+}

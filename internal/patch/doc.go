@@ -1,12 +1,11 @@
 // Package patch writes the changes that a pass over an object has decided, as minimal merge patches.
 //
 // [Apply] writes an Update of package contract into a copy of an object and returns the difference: a [Document] for everything,
-// for everything but the status, or for the status. [Writer.Send] sends one. Fields that already have the right value are not
+// of which [Document.Main] and [Document.Status] are parts. [Writer.Send] sends one. Fields that already have the right value are not
 // in the patch.
 //
-// Each patch names the UID of the object that was read, so that it cannot change a new object with the same name. A patch that
-// replaces a list (conditions, owner references, finalizers), and each patch of the status, names the resource version too, so
-// that it cannot undo a change of another writer.
+// Each of these patches names the UID and the resource version of the object that was read, so that it cannot change a new object with the
+// same name, nor undo a change of another writer.
 //
 // A Writer remembers its last write of each object until the cache shows it. An object that is Behind must not be reconciled,
 // because the same write would follow again. If the memory is lost, at most one write is rejected.

@@ -22,8 +22,8 @@ func ExampleApply() {
 	machine := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"phase": "Running"}}}
 	same, _ := patch.Apply(machineKind(), machine, contract.MachineUpdate{Phase: contract.SetTo("Running")})
 	other, _ := patch.Apply(machineKind(), machine, contract.MachineUpdate{Phase: contract.SetTo("Deleting")})
-	fmt.Println(same.Status().Empty(), other.Status().Empty(), other.Main().Empty())
-	// Output: true false true
+	fmt.Println(len(same.Status()), len(other.Status()), len(other.Main()))
+	// Output: 0 1 0
 }
 
 // A status write that is based on the object that was read. Keep one Writer for all passes, so that no pass uses an
@@ -33,12 +33,12 @@ func ExampleWriter_Send() {
 		if w.Behind(machine) {
 			return nil // the event of our write will come
 		}
-		contents, err := patch.Apply(machineKind(), machine, update)
-		if err != nil || contents.Status().Empty() {
+		changes, err := patch.Apply(machineKind(), machine, update)
+		if err != nil || len(changes.Status()) == 0 {
 			return err
 		}
 		answer := machine.NewEmptyInstance().(client.Object)
-		err = w.Send(ctx, machine, answer, contents.Status(), true, true)
+		err = w.Send(ctx, machine, answer, changes.Status(), true)
 		if patch.Retryable(err) {
 			return nil // the object has changed: the next pass decides again
 		}

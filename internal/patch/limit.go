@@ -10,11 +10,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -36,11 +37,12 @@ type subject struct {
 	content uint64 // zero for the status
 }
 
+// repeats are how often the same patch was sent, when last, and who had undone it before that.
 type repeats struct {
 	content uint64
 	times   int
 	last    time.Time
-	by      atomic.Pointer[string] // who undoes it, nil while that was not asked
+	by      string
 }
 
 // UndoneError is the error of a patch that was not sent, because other writers have undone it too often. It is Retryable.
@@ -60,48 +62,40 @@ func (e *UndoneError) Error() string {
 	return fmt.Sprintf("%s of %s is changed back%s each time that it is written", e.Fields, e.Object, by)
 }
 
-// of returns what is known of a content, and whether it is still the same patch. It is called with the lock.
-func (w *Writer) of(c content, status bool) (*repeats, bool) {
+// known returns what is known of a content, and what it is known as. Two minutes after it was sent last it is a new one. A status counts
+// only while nothing else is written to it, because a status may rightly alternate.
+func (w *Writer) known(c content, status bool) (subject, repeats) {
 	key := subject{c.object, c.hash}
 	if status {
 		key.content = 0
 	}
-	r := w.sent[key]
-	if r == nil {
-		r = &repeats{}
-		w.sent[key] = r
-	}
-	return r, r.content == c.hash && w.clock.Since(r.last) < forgotten
-}
-
-// deferred returns when a patch can be sent, zero for now, and what is known of it. A patch that another writer undoes again and again is
-// put off: after a burst of five, the same patch of the same object is sent a second later, then after twice that time, up to a minute. Two
-// minutes after the last one it is a new patch. Patches that differ only in times are the same; a status counts only while nothing else is
-// written to it, because a status may rightly alternate. A patch without a UID is always sent.
-func (w *Writer) deferred(c content, status bool) (time.Duration, *repeats) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, same := w.of(c, status)
-	if c.object == "" || !same || r.times < burst {
-		return 0, r
+	if r := w.sent[key]; r.content == c.hash && w.clock.Since(r.last) < forgotten {
+		return key, r
+	}
+	return key, repeats{content: c.hash}
+}
+
+// pause returns for how long a patch is put off that another writer undoes again and again: after a burst of five, the same patch of the
+// same object is sent a second later, then after twice that time, up to a minute. Patches that differ only in times are the same.
+func (r repeats) pause(now time.Time) time.Duration {
+	if r.times < burst {
+		return 0
 	}
 	pause := min(firstPause<<min(r.times-burst, 10), longestPause)
-	if left := r.last.Add(pause).Sub(w.clock.Now()); left <= pause { // a clock that was set back defers nothing
-		return left, r
+	if left := r.last.Add(pause).Sub(now); left <= pause { // a clock that was set back defers nothing
+		return left
 	}
-	return 0, r
+	return 0
 }
 
 // count remembers that a patch was sent.
-func (w *Writer) count(c content, status bool) {
+func (w *Writer) count(key subject, r repeats) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, same := w.of(c, status)
-	if !same {
-		r.times = 0
-	}
-	r.content, r.times, r.last = c.hash, r.times+1, w.clock.Now()
-	r.by.Store(nil)
+	r.times, r.last = r.times+1, w.clock.Now()
+	w.sent[key] = r
 }
 
 // writersOf asks the API server for the field managers of what a patch changes, by a patch that changes nothing: it needs no further right,
@@ -129,15 +123,12 @@ func (c content) isManagedBy(entry metav1.ManagedFieldsEntry) bool {
 		return false
 	}
 	return slices.ContainsFunc(c.paths, func(path []string) bool {
-		in := all
-		for _, name := range path {
-			next, found := in["f:"+name].(map[string]any)
-			if !found {
-				return false
-			}
-			in = next
+		managed := make([]string, len(path))
+		for i, name := range path {
+			managed[i] = "f:" + name
 		}
-		return true
+		_, found, _ := unstructured.NestedFieldNoCopy(all, managed...)
+		return found
 	})
 }
 
@@ -168,74 +159,55 @@ type content struct {
 // timeForm are the times in a patch as JSON: in RFC 3339, and in seconds since 1970 as a member of an annotation that holds JSON.
 var timeForm = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|:1[0-9]{9}\b`)
 
-// operation is one of a JSON patch.
-type operation struct {
-	Op, Path string
-	Value    any
-}
-
 // contentOfPatch reads a merge patch, or a JSON patch that tests the UID.
 func contentOfPatch(p client.Patch) (content, error) {
 	raw, err := p.Data(nil)
 	if err != nil {
 		return content{}, err
 	}
-	var c content
-	var changes any
+	var changes map[string]any
 	if p.Type() == types.JSONPatchType {
-		changes, err = c.readOperations(raw)
+		changes, err = asMerge(raw)
 	} else {
-		changes, err = c.readMerge(raw)
+		err = json.Unmarshal(raw, &changes)
 	}
 	if err != nil {
 		return content{}, fmt.Errorf("read a patch: %w", err)
 	}
+	uid, _, _ := unstructured.NestedString(changes, "metadata", "uid")
+	unstructured.RemoveNestedField(changes, "metadata", "uid")
+	unstructured.RemoveNestedField(changes, "metadata", "resourceVersion")
 	if raw, err = json.Marshal(changes); err != nil {
 		return content{}, err
 	}
 	hash := fnv.New64a()
 	_, _ = hash.Write(timeForm.ReplaceAllLiteral(raw, nil))
-	c.hash = hash.Sum64()
+	c := content{object: types.UID(uid), hash: hash.Sum64()}
+	c.addLeaves(nil, changes)
 	return c, nil
 }
 
-func (c *content) readOperations(raw []byte) (any, error) {
-	var all []operation
-	if err := json.Unmarshal(raw, &all); err != nil {
+// asMerge returns the values that a JSON patch sets, and the UID that it tests, as a merge patch.
+func asMerge(raw []byte) (map[string]any, error) {
+	var operations []struct {
+		Op, Path string
+		Value    any
+	}
+	if err := json.Unmarshal(raw, &operations); err != nil {
 		return nil, err
 	}
-	var changes []operation
-	names := strings.NewReplacer("~1", "/", "~0", "~")
-	for _, o := range all {
-		if uid, ok := o.Value.(string); ok && o.Op == "test" && o.Path == "/metadata/uid" {
-			c.object = types.UID(uid)
-		}
-		if o.Op == "test" {
+	changes := map[string]any{}
+	for _, o := range operations {
+		if o.Op == "test" && o.Path != "/metadata/uid" {
 			continue
 		}
-		changes = append(changes, o)
 		path := strings.Split(strings.TrimPrefix(o.Path, "/"), "/")
 		for i, name := range path {
-			path[i] = names.Replace(name)
+			path[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 		}
-		c.paths = append(c.paths, path)
+		_ = unstructured.SetNestedField(changes, o.Value, path...) // fails where an operation of the same patch has set a value above it
 	}
 	return changes, nil
-}
-
-func (c *content) readMerge(raw []byte) (any, error) {
-	var body map[string]any
-	if err := json.Unmarshal(raw, &body); err != nil {
-		return nil, err
-	}
-	if metadata, ok := body["metadata"].(map[string]any); ok {
-		uid, _ := metadata["uid"].(string)
-		c.object = types.UID(uid)
-		delete(metadata, "uid")
-		delete(metadata, "resourceVersion")
-	}
-	c.addLeaves(nil, body)
-	return body, nil
 }
 
 // addLeaves adds the paths to all values that are no objects.
@@ -254,16 +226,15 @@ func (c *content) addLeaves(path []string, value map[string]any) {
 func (c content) fields() string {
 	names := make([]string, len(c.paths))
 	for i, path := range c.paths {
+		var at *field.Path
 		for _, name := range path {
-			switch {
-			case strings.ContainsAny(name, "./"):
-				names[i] += "[" + name + "]"
-			case names[i] == "":
-				names[i] = name
-			default:
-				names[i] += "." + name
+			if strings.ContainsAny(name, "./") {
+				at = at.Key(name)
+			} else {
+				at = at.Child(name)
 			}
 		}
+		names[i] = at.String()
 	}
 	return FirstNamed(names, maxNamed)
 }

@@ -28,7 +28,7 @@ func answer() *unstructured.Unstructured {
 	return u
 }
 
-func phased(t *testing.T, m *unstructured.Unstructured, phase string) patch.Contents {
+func phased(t *testing.T, m *unstructured.Unstructured, phase string) patch.Document {
 	t.Helper()
 	c, err := patch.Apply(machineKind(), m, contract.MachineUpdate{Phase: contract.SetTo(phase)})
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestAWriteIsBehindUntilTheCacheShowsIt(t *testing.T) {
 	_, w, m := stored(t)
 	before := m.DeepCopy()
 	got := answer()
-	require.NoError(t, w.Send(t.Context(), m, got, phased(t, m, "Running").Status(), true, true))
+	require.NoError(t, w.Send(t.Context(), m, got, phased(t, m, "Running").Status(), true))
 	phase, _, _ := unstructured.NestedString(got.Object, "status", "phase")
 	require.Equal(t, "Running", phase)
 	if diff := cmp.Diff(before.Object, m.Object); diff != "" {
@@ -61,7 +61,7 @@ func TestAnObjectThatWasReplacedIsNotChanged(t *testing.T) {
 			require.NoError(t, err)
 			document = contents.Main()
 		}
-		err := w.Send(t.Context(), m, answer(), document, status, false)
+		err := w.Send(t.Context(), m, answer(), document, status)
 		require.Error(t, err)
 		require.True(t, patch.Retryable(err), "%v", err)
 	}
@@ -73,15 +73,10 @@ func TestAListIsReplacedOnlyAsItWasRead(t *testing.T) {
 	other.SetFinalizers([]string{"example.com/others"})
 	require.NoError(t, c.Update(t.Context(), other))
 
-	labels, err := patch.Apply(machineKind(), m, contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{
-		Labels: map[string]contract.Change[string]{"a": contract.SetTo("b")}}})
-	require.NoError(t, err)
-	require.NoError(t, w.Send(t.Context(), m, answer(), labels.Main(), false, false), "a label does not overwrite another writer's change")
-
 	finalizers, err := patch.Apply(machineKind(), m, contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{
 		Finalizers: contract.SetTo([]string{"example.com/ours"})}})
 	require.NoError(t, err)
-	err = w.Send(t.Context(), m, answer(), finalizers.Main(), false, false)
+	err = w.Send(t.Context(), m, answer(), finalizers.Main(), false)
 	require.True(t, patch.Retryable(err), "%v", err)
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(m), other))
 	require.Equal(t, []string{"example.com/others"}, other.GetFinalizers())

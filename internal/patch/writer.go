@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -11,11 +12,66 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
 )
+
+// Document is a merge patch for one object. It is empty when there is nothing to change.
+type Document map[string]any
+
+// Apply writes an update into a copy of obj, and returns the difference as a patch for everything. It does not change obj. The error is
+// that of the kind's adapter.
+func Apply[S, U any](kind contract.KindOf[S, U], obj contract.Object, update U) (Document, error) {
+	changed, ok := obj.DeepCopyObject().(contract.Object)
+	if !ok {
+		return nil, fmt.Errorf("copy of %T is not an object", obj)
+	}
+	if err := kind.Adapter.Write(changed, update); err != nil {
+		return nil, err
+	}
+	before, err := contentOf(obj)
+	if err != nil {
+		return nil, err
+	}
+	after, err := contentOf(changed)
+	if err != nil {
+		return nil, err
+	}
+	body, _ := contract.MergePatch(before, after)
+	return body, nil
+}
+
+func contentOf(obj contract.Object) (map[string]any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T: %w", obj, err)
+	}
+	return content, nil
+}
+
+// Main is the part of the patch for everything but the status.
+func (d Document) Main() Document {
+	rest := maps.Clone(d)
+	delete(rest, "status")
+	return rest
+}
+
+// Status is the part of the patch for the status.
+func (d Document) Status() Document {
+	if status, found := d["status"]; found {
+		return Document{"status": status}
+	}
+	return nil
+}
 
 // Writer sends patches at a limited rate, and remembers them until the cache shows them. It is safe for concurrent use.
 type Writer struct {
@@ -24,7 +80,7 @@ type Writer struct {
 
 	mu      sync.Mutex
 	written map[types.UID]mark
-	sent    map[subject]*repeats
+	sent    map[subject]repeats
 	swept   time.Time
 }
 
@@ -33,42 +89,32 @@ func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	if passive == nil {
 		passive = clock.RealClock{}
 	}
-	return &Writer{client: c, clock: passive, written: map[types.UID]mark{}, sent: map[subject]*repeats{}, swept: passive.Now()}
+	return &Writer{client: c, clock: passive, written: map[types.UID]mark{}, sent: map[subject]repeats{}, swept: passive.Now()}
 }
 
-// Send sends a document that was made from the object on. The patch names the UID of on. It also names its resource
-// version when the document replaces a list, when it goes to the status endpoint (which ignores UIDs), or when guarded
-// is true: then the write fails if the object has changed. Send fills into, an empty object of the same kind, with the
-// answer of the server. It changes neither on nor the document. See Retryable for errors that the next pass resolves.
-func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object, d Document, status, guarded bool) error {
-	body := make(map[string]any, len(d.body)+1)
-	maps.Copy(body, d.body)
-	metadata := map[string]any{}
-	if have, ok := d.body["metadata"].(map[string]any); ok {
+// Send sends a document that was made from the object on, to its status endpoint or to the object itself. The patch names the UID and the
+// resource version of on: the write fails if the object has changed, because what it writes was decided on that version. Send fills into,
+// an empty object of the same kind, with the answer of the server. It changes neither on nor the document. See Retryable for errors that
+// the next pass resolves. The error of a patch that others have undone too often is an UndoneError.
+func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object, d Document, status bool) error {
+	body, metadata := Document{}, map[string]any{}
+	maps.Copy(body, d)
+	if have, ok := d["metadata"].(map[string]any); ok {
 		maps.Copy(metadata, have)
 	}
-	metadata["uid"] = string(on.GetUID())
-	if d.replacesList || status || guarded {
-		metadata["resourceVersion"] = on.GetResourceVersion()
-	}
+	metadata["uid"], metadata["resourceVersion"] = string(on.GetUID()), on.GetResourceVersion()
 	body["metadata"] = metadata
 	into.SetNamespace(on.GetNamespace())
 	into.SetName(on.GetName())
-	return w.Patch(ctx, into, body, status)
-}
-
-// Patch sends a merge patch for the object that target names, fills target with the answer of the server, and remembers
-// the new version. The body must contain the UID and the version that it applies to. The error of a patch that others have undone too
-// often is an UndoneError.
-func (w *Writer) Patch(ctx context.Context, target client.Object, body map[string]any, status bool) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	return w.send(ctx, w.client, target, client.RawPatch(types.MergePatchType, raw), status)
+	return w.send(ctx, w.client, into, client.RawPatch(types.MergePatchType, raw), status)
 }
 
-// PatchThrough is Patch of any type through another client, such as that of the cluster of a Node.
+// PatchThrough sends a patch of any type, which must contain the UID of the object that target names, through another client, such as that
+// of the cluster of a Node. Its errors are those of Send.
 func (w *Writer) PatchThrough(ctx context.Context, c client.Writer, target client.Object, patch client.Patch) error {
 	return w.send(ctx, c, target, patch, false)
 }
@@ -78,13 +124,12 @@ func (w *Writer) send(ctx context.Context, c client.Writer, target client.Object
 	if err != nil {
 		return err
 	}
-	if after, known := w.deferred(content, status); after > 0 {
-		by := known.by.Load()
-		if by == nil {
-			by = new(writersOf(ctx, c, target, content))
-			known.by.Store(by)
-		}
-		return &UndoneError{Object: nameOf(target), Fields: content.fields(), By: *by, After: after}
+	key, known := w.known(content, status)
+	if after := known.pause(w.clock.Now()); after > 0 {
+		return &UndoneError{Object: nameOf(target), Fields: content.fields(), By: known.by, After: after}
+	}
+	if known.times >= burst-1 { // now the object names who has undone the last one
+		known.by = writersOf(ctx, c, target, content)
 	}
 	if status {
 		err = w.client.Status().Patch(ctx, target, patch)
@@ -92,35 +137,26 @@ func (w *Writer) send(ctx context.Context, c client.Writer, target client.Object
 		err = c.Patch(ctx, target, patch)
 	}
 	if err == nil {
-		w.count(content, status)
+		w.count(key, known)
 		w.Wrote(target)
 	}
 	return err
 }
 
-// Retryable reports whether an error only means that a later pass resolves it: it is an UndoneError, or the pass used an old object, which
-// is a conflict, or a patch with the UID of an object that was replaced. The API server answers the latter with 422 and not with 409,
-// because patches have no preconditions. Joined errors are retryable only if each of them is. An error that matches one of also is
-// retryable too.
-func Retryable(err error, also ...error) bool {
+// ErrStale matches the error of a decision that was based on a stale read; the next pass corrects it.
+var ErrStale = errors.New("the caches are behind")
+
+// Retryable reports whether an error only means that a later pass resolves it: it is an UndoneError, matches ErrStale, or is the conflict
+// of a write that was based on an old object. Joined errors are retryable only if each of them is.
+func Retryable(err error) bool {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if joined, ok := e.(interface{ Unwrap() []error }); ok {
 			all := joined.Unwrap()
-			return len(all) > 0 && !slices.ContainsFunc(all, func(one error) bool { return !Retryable(one, also...) })
+			return len(all) > 0 && !slices.ContainsFunc(all, func(one error) bool { return !Retryable(one) })
 		}
 	}
 	undone := (*UndoneError)(nil)
-	return errors.As(err, &undone) || apierrors.IsConflict(err) ||
-		slices.ContainsFunc(also, func(one error) bool { return errors.Is(err, one) }) ||
-		slices.ContainsFunc(causes(err), func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
-}
-
-func causes(err error) []metav1.StatusCause {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return nil
-	}
-	return status.Status().Details.Causes
+	return errors.As(err, &undone) || errors.Is(err, ErrStale) || apierrors.IsConflict(err)
 }
 
 // mark is the last write of an object that the cache has yet to show.
@@ -149,7 +185,7 @@ func (w *Writer) Wrote(obj metav1.Object) {
 	if now.Sub(w.swept) >= forgotten {
 		w.swept = now
 		maps.DeleteFunc(w.written, func(_ types.UID, last mark) bool { return now.Sub(last.at) >= MaxBehind })
-		maps.DeleteFunc(w.sent, func(_ subject, r *repeats) bool { return now.Sub(r.last) >= forgotten })
+		maps.DeleteFunc(w.sent, func(_ subject, r repeats) bool { return now.Sub(r.last) >= forgotten })
 	}
 }
 

@@ -20,13 +20,12 @@ func TestOnlyErrorsThatTheNextPassResolvesAreRetryable(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"conflict":                  {fmt.Errorf("write: %w", conflict), true},
-		"the object was replaced":   {fmt.Errorf("write: %w", immutable("uid")), true},
-		"invalid for another cause": {immutable("name"), false},
-		"two conflicts":             {fmt.Errorf("pass: %w", errors.Join(immutable("uid"), conflict)), true},
-		"a conflict and another":    {errors.Join(conflict, errors.New("boom")), false},
-		"not found":                 {apierrors.NewNotFound(gr, "m"), false},
-		"no API error":              {errors.New("boom"), false},
+		"conflict":               {fmt.Errorf("write: %w", conflict), true},
+		"invalid":                {immutable("name"), false},
+		"two conflicts":          {fmt.Errorf("pass: %w", errors.Join(ErrStale, conflict)), true},
+		"a conflict and another": {errors.Join(conflict, errors.New("boom")), false},
+		"not found":              {apierrors.NewNotFound(gr, "m"), false},
+		"no API error":           {errors.New("boom"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Retryable(tc.err); got != tc.want {

@@ -258,6 +258,6 @@ func (c Commands) read(ctx context.Context, key types.NamespacedName) (
 }
 
 func (c Commands) write(ctx context.Context, obj contract.Object, u contract.MachineDeploymentUpdate) error {
-	_, err := engine.Write(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds.Deployment, obj, u, true)
+	_, err := engine.Write(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds.Deployment, obj, u)
 	return err
 }

@@ -87,6 +87,6 @@ func copyTemplate(ctx context.Context, w *patch.Writer, kinds contract.Kinds, de
 		cause = contract.SetTo(text)
 	}
 	u.Annotations = map[string]contract.Change[string]{ChangeCauseAnnotation: cause}
-	_, err := engine.Write(ctx, w, kind, deployment, u, true)
+	_, err := engine.Write(ctx, w, kind, deployment, u)
 	return err
 }

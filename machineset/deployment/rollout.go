@@ -272,7 +272,7 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	u.Annotations = of.receive()
 	err := s.markVictims(ctx, of, change)
 	if err == nil {
-		_, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u, true)
+		_, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u)
 	}
 	switch {
 	case external.SaysGone(err):
@@ -291,7 +291,7 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 
 // send writes an update of an object on the version that was read. An object that is gone is no error.
 func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], obj contract.Object, u U) error {
-	if _, err := engine.Write(ctx, s.env.frame.Writer, kind, obj, u, true); err != nil && !external.SaysGone(err) {
+	if _, err := engine.Write(ctx, s.env.frame.Writer, kind, obj, u); err != nil && !external.SaysGone(err) {
 		return err
 	}
 	return nil

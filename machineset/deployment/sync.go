@@ -135,7 +135,7 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 		given(&s.State, fields).Record(one.Metadata, GivenAnnotation, &u.MetadataUpdate)
 		return nil
 	})
-	_, err := engine.Write(ctx, s.env.frame.Writer, kind, one.Object, u, false)
+	_, err := engine.Write(ctx, s.env.frame.Writer, kind, one.Object, u)
 	return err
 }
 
