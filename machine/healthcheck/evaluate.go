@@ -1,13 +1,13 @@
 package healthcheck
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -33,7 +33,7 @@ func Evaluate(f Facts) Verdict {
 			return Verdict{Reason: ReasonInfrastructureNotReady, Unjudged: true}
 		}
 	}
-	e := evaluation{facts: f}
+	e := evaluation{Facts: f}
 	e.machine()
 	e.node()
 	return e.verdict()
@@ -41,47 +41,41 @@ func Evaluate(f Facts) Verdict {
 
 // evaluation collects what is wrong with one Machine.
 type evaluation struct {
-	facts  Facts
-	causes []string // of an unhealthy Machine
-	reason string
-	since  time.Time
-	// suspected is why the first thing that is wrong is no reason to remediate.
-	suspected   string
-	unstarted   bool
-	unreported  bool // the Node does not say whether it is Ready
-	limit, next time.Duration
+	Facts
+	Verdict
+
+	causes     []string // of an unhealthy Machine
+	unreported bool     // the Node does not say whether it is Ready
 }
 
 func (e *evaluation) machine() {
-	m := e.facts.Machine
-	for _, rule := range e.facts.Checks.Machine {
-		for i := range m.Conditions {
-			if c := &m.Conditions[i]; c.Type == rule.Type && c.Status == rule.Status {
-				e.apply(rule, "Machine", c.Reason, c.LastTransitionTime.Time, ReasonUnhealthyMachine)
-			}
+	m := e.Machine
+	for _, rule := range e.Checks.Machine {
+		if c := meta.FindStatusCondition(m.Conditions, rule.Type); c != nil && c.Status == rule.Status {
+			e.apply(rule, "Machine", c.Reason, c.LastTransitionTime.Time, ReasonUnhealthyMachine)
 		}
 	}
 	if failed := m.FailureReason != "" || m.FailureMessage != ""; failed && m.Node.Name == "" {
-		e.unstarted = true
+		e.Unstarted = true
 		e.blame(ReasonUnhealthyMachine, time.Time{}, "Machine failed before it had a Node: %s",
 			strings.TrimSpace(m.FailureReason+" "+m.FailureMessage))
 	}
 }
 
 func (e *evaluation) node() {
-	switch e.facts.NodeState {
+	switch e.NodeState {
 	case NodeGone:
-		e.limit, _ = e.facts.Checks.limits(e.facts.Machine.Annotations)
-		e.blame(ReasonNodeDeleted, time.Time{}, "Node %s has been deleted", e.facts.Machine.Node.Name)
+		e.Limit, _ = e.Checks.limits(e.Machine.Annotations)
+		e.blame(ReasonNodeDeleted, time.Time{}, "Node %s has been deleted", e.Machine.Node.Name)
 	case NodeNone:
-		e.unstarted = true
+		e.Unstarted = true
 		e.startup()
 	case NodePresent:
 		isReady := func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }
-		e.unreported = !slices.ContainsFunc(e.facts.Node.Status.Conditions, isReady)
-		for _, rule := range e.facts.Checks.Node {
-			for i := range e.facts.Node.Status.Conditions {
-				c := &e.facts.Node.Status.Conditions[i]
+		e.unreported = !slices.ContainsFunc(e.Node.Status.Conditions, isReady)
+		for _, rule := range e.Checks.Node {
+			for i := range e.Node.Status.Conditions {
+				c := &e.Node.Status.Conditions[i]
 				if string(c.Type) == rule.Type && c.Status == corev1.ConditionStatus(rule.Status) {
 					e.apply(rule, "Node", c.Reason, c.LastTransitionTime.Time, ReasonUnhealthyNode)
 				}
@@ -93,129 +87,164 @@ func (e *evaluation) node() {
 
 // startup applies the limits for a Machine without a Node.
 func (e *evaluation) startup() {
-	startup, join := e.facts.Checks.limits(e.facts.Machine.Annotations)
-	base, ready := e.base()
-	limit := startup
-	if !ready.IsZero() && join > 0 && (limit == 0 || base.Add(limit).After(ready.Add(join))) {
-		base, limit = ready, join
+	m, ready := e.Machine, time.Time{}
+	limit, join := e.Checks.limits(m.Annotations)
+	if c := meta.FindStatusCondition(m.Conditions, contract.ConditionInfrastructureReady); c != nil && c.Status == metav1.ConditionTrue {
+		ready = c.LastTransitionTime.Time
+	}
+	steps := []time.Time{ready}
+	if cluster := e.Cluster; cluster != nil {
+		steps = append(steps, cluster.ControlPlaneInitializedAt, cluster.InfrastructureReadyAt)
+	}
+	base := m.Created
+	for _, at := range steps {
+		if !at.After(e.Now) { // a clock that is ahead must not extend the limit for ever
+			base = later(base, at)
+		}
+	}
+	base = later(base, e.AnsweredAt) // it may be yet to come, by this process's own clock
+	joins := later(ready, e.AnsweredAt)
+	if !ready.IsZero() && join > 0 && (limit == 0 || base.Add(limit).After(joins.Add(join))) {
+		base, limit = joins, join
 	}
 	if limit == 0 {
 		return
 	}
-	e.limit = max(e.limit, limit)
-	if e.since.IsZero() {
-		e.since = base
+	e.Limit = max(e.Limit, limit)
+	if e.Since.IsZero() {
+		e.Since = base
 	}
-	if left := base.Add(limit).Sub(e.facts.Now); left < 0 {
+	if left := base.Add(limit).Sub(e.Now); left < 0 {
 		e.blame(ReasonNodeStartupTimeout, base, "Node failed to report startup in %s", limit)
 	} else {
 		e.check(left, limit)
 	}
 }
 
-// base returns when the time of a Machine without a Node begins, and when its infrastructure was ready, zero before.
-func (e *evaluation) base() (base, ready time.Time) {
-	m := e.facts.Machine
-	base = m.Created
-	later := func(t time.Time) {
-		if t.After(base) && !t.After(e.facts.Now) { // a clock that is ahead must not extend the limit for ever
-			base = t
-		}
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	if cluster := e.facts.Cluster; cluster != nil {
-		later(cluster.ControlPlaneInitializedAt)
-		later(cluster.InfrastructureReadyAt)
-	}
-	for i := range m.Conditions {
-		if c := &m.Conditions[i]; c.Type == contract.ConditionInfrastructureReady && c.Status == metav1.ConditionTrue {
-			ready = c.LastTransitionTime.Time
-			later(ready)
-		}
-	}
-	answered := e.facts.AnsweredAt // it may be yet to come, by this process's own clock
-	if answered.After(base) {
-		base = answered
-	}
-	if !ready.IsZero() && answered.After(ready) {
-		ready = answered
-	}
-	return base, ready
+	return a
 }
 
-// apply applies a rule whose condition has the status of the rule.
+// apply applies a rule whose condition has the status of the rule. One that does not say since when is never a reason to remediate.
 func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since time.Time, blames string) {
-	begins := since
-	if begins.Before(e.facts.AnsweredAt) {
-		begins = e.facts.AnsweredAt
-	}
-	left := begins.Add(rule.Timeout).Sub(e.facts.Now)
-	e.limit = max(e.limit, rule.Timeout)
-	switch {
-	case since.IsZero():
-		e.suspect(ReasonTimeUnknown, since)
-	case left < 0:
+	left := later(since, e.AnsweredAt).Add(rule.Timeout).Sub(e.Now)
+	e.Limit = max(e.Limit, rule.Timeout)
+	if left < 0 && !since.IsZero() {
 		e.blame(blames, since, "Condition %s on %s is reporting status %s with reason %s for more than %s",
 			rule.Type, of, rule.Status, reason, rule.Timeout)
-	default:
-		e.suspect(ReasonSuspect, since)
+		return
+	}
+	e.Suspect = true
+	if len(e.causes) == 0 && (e.Since.IsZero() || since.Before(e.Since)) {
+		e.Since = since
+	}
+	if !since.IsZero() {
 		e.check(left, rule.Timeout)
 	}
 }
 
 // check requests the next look a second after a limit is reached. A transition in the future, by a clock that is ahead, does not delay it.
 func (e *evaluation) check(left, limit time.Duration) {
-	if after := min(left, limit) + time.Second; e.next == 0 || after < e.next {
-		e.next = after
+	if after := min(left, limit) + time.Second; e.NextCheck == 0 || after < e.NextCheck {
+		e.NextCheck = after
 	}
 }
 
 func (e *evaluation) blame(reason string, since time.Time, cause string, args ...any) {
 	e.causes = append(e.causes, fmt.Sprintf(cause, args...))
-	if e.reason == "" { // what is wrong with the Machine comes first
-		e.reason, e.since = reason, since
-	} else if !since.IsZero() && since.Before(e.since) {
-		e.since = since
+	if e.Reason == "" { // what is wrong with the Machine comes first
+		e.Reason, e.Since = reason, since
+	} else if !since.IsZero() && since.Before(e.Since) {
+		e.Since = since
 	}
 }
 
-func (e *evaluation) suspect(why string, since time.Time) {
-	e.suspected = cmp.Or(e.suspected, why)
-	if len(e.causes) == 0 && (e.since.IsZero() || since.Before(e.since)) {
-		e.since = since
-	}
-}
-
+// verdict completes the Verdict. A Node that is gone and a creation that failed do not say since when: the condition that says so does. One
+// of unknown time would be at once with each later failure of another Machine.
 func (e *evaluation) verdict() Verdict {
-	v := Verdict{Since: e.since, Limit: e.limit, Unstarted: e.unstarted, NextCheck: e.next}
 	switch {
 	case len(e.causes) > 0:
-		v.Class, v.Reason, v.NextCheck = Unhealthy, e.reason, 0
-		if v.Since.IsZero() {
-			v.Since = e.saidSince()
+		e.Class, e.Suspect, e.NextCheck = Unhealthy, false, 0
+		said := meta.FindStatusCondition(e.Machine.Conditions, contract.ConditionHealthCheckSucceeded)
+		if e.Since.IsZero() && said != nil && said.Status == metav1.ConditionFalse {
+			e.Since = said.LastTransitionTime.Time
 		}
-		v.Message = "Health check failed:\n  * " + strings.Join(e.causes, "\n  * ")
-	case e.suspected != "":
-		v.Reason, v.Suspect = e.suspected, true
-	case !e.facts.Machine.Deleting.IsZero():
-		v.Reason = ReasonDeleting
-	case e.facts.NodeState == NodeUnread:
-		v.Reason = ReasonNodeUnread
-	case e.unstarted || e.unreported: // the node lifecycle controller says of a Node that it is unknown after a while
-		v.Reason = ReasonStarting
+		e.Message = "Health check failed:\n  * " + strings.Join(e.causes, "\n  * ")
+	case e.Suspect:
+		e.Reason = ReasonSuspect
+	case !e.Machine.Deleting.IsZero():
+		e.Reason = ReasonDeleting
+	case e.NodeState == NodeUnread:
+		e.Reason = ReasonNodeUnread
+	case e.Unstarted || e.unreported: // the node lifecycle controller says of a Node that it is unknown after a while
+		e.Reason = ReasonStarting
 	default:
-		v.Class, v.Reason = Healthy, ReasonSucceeded
+		e.Class, e.Reason = Healthy, ReasonSucceeded
 	}
-	return v
+	return e.Verdict
 }
 
-// saidSince returns since when the Machine has been said to be unhealthy; zero when it was not yet. A Node that is gone and a creation that
-// failed do not say since when, and one that is unknown would be at once with each later failure of another Machine.
-func (e *evaluation) saidSince() time.Time {
-	for i := range e.facts.Machine.Conditions {
-		c := &e.facts.Machine.Conditions[i]
-		if c.Type == contract.ConditionHealthCheckSucceeded && c.Status == metav1.ConditionFalse {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
+// Class is what a check thinks of a Machine.
+type Class string
+
+// Values of Class.
+const (
+	// Pending: it is not judged, or not yet. It is the zero value.
+	Pending Class = ""
+	// Healthy: it has a Node that has reported, and nothing is wrong with it.
+	Healthy Class = "Healthy"
+	// Unhealthy: something has been wrong with it for as long as the check allows.
+	Unhealthy Class = "Unhealthy"
+)
+
+// Reasons of the condition HealthCheckSucceeded of Machines. They are Cluster API's.
+const (
+	ReasonSucceeded              = "HealthCheckSucceeded"   // nothing is wrong with the Machine
+	ReasonUnhealthyNode          = "UnhealthyNode"          // a condition of the Node has been unhealthy for the time that the check allows
+	ReasonUnhealthyMachine       = "UnhealthyMachine"       // a condition of the Machine has been, or the Machine has failed
+	ReasonNodeStartupTimeout     = "NodeStartupTimeout"     // no Node has joined in the time that the check allows
+	ReasonNodeDeleted            = "NodeDeleted"            // the Node of the Machine was deleted
+	ReasonHasRemediateAnnotation = "HasRemediateAnnotation" // a user requests the remediation with an annotation
+)
+
+// Reasons why a Machine is not judged, or not yet.
+const (
+	ReasonSkipped                    = "Skipped"                    // an annotation excludes the Machine from the check
+	ReasonControlPlaneNotInitialized = "ControlPlaneNotInitialized" // the control plane of the Cluster is not initialized
+	ReasonInfrastructureNotReady     = "InfrastructureNotReady"     // the infrastructure of the Cluster is not ready
+	ReasonNodeUnread                 = "NodeUnread"                 // the Node could not be read
+	ReasonDeleting                   = "Deleting"                   // the Machine is being deleted
+	// ReasonStarting: it has no Node yet, or one that has not reported, and its limit is not reached.
+	ReasonStarting = "Starting"
+	// ReasonSuspect: something is wrong, but not for long enough, or a condition does not say since when.
+	ReasonSuspect = "Suspect"
+)
+
+// Verdict is the result of Evaluate: what is thought of a Machine, and why.
+type Verdict struct {
+	Class Class
+	// Skipped: the Machine does not count at all, as with SkipAnnotation.
+	Skipped bool
+	// Reason and Message are those of the condition HealthCheckSucceeded for a Machine that is Healthy or Unhealthy. Otherwise Reason says
+	// why it is neither. They change only when something else happens.
+	Reason, Message string
+	// Since is when what is wrong began, or begins to be counted. Zero when that is unknown, or nothing is wrong.
+	Since time.Time
+	// Limit is how long that may last, the longest of several; zero when nothing is wrong, or no time is allowed for it. A Node that is gone
+	// has as long to register again as a new one.
+	Limit time.Duration
+	// Suspect: something is wrong that is not yet, or never will be, a reason to remediate.
+	Suspect bool
+	// Unjudged: nothing can be known of any Machine of the cluster now. The Machine counts as it was judged last.
+	Unjudged bool
+	// Unstarted: the Machine has never had a Node.
+	Unstarted bool
+	// NextCheck is after which time the verdict changes without an event; zero when it does not.
+	NextCheck time.Duration
 }
+
+// isBad reports whether something is wrong with the Machine, for long enough or not.
+func (v *Verdict) isBad() bool { return v.Class == Unhealthy || v.Suspect }

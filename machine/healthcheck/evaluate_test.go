@@ -108,7 +108,7 @@ func TestAMachineIsJudged(t *testing.T) {
 				time.Second},
 		"a condition that does not say since when": {func(f *healthcheck.Facts) {
 			f.Node = node(corev1.NodeCondition{Type: "Ready", Status: "False"})
-		}, "Pending (TimeUnknown)", 0},
+		}, "Pending (Suspect)", 0},
 		"a condition of the Machine": {func(f *healthcheck.Facts) { machineSays(f, "InfrastructureReady", "False", 2*time.Minute) },
 			unhealthyMachine, 0},
 		"a condition of both": {func(f *healthcheck.Facts) {

@@ -25,11 +25,12 @@ type Limit struct {
 // both ends included, that takes precedence. Absent and empty mean none.
 func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit, error) {
 	if inRange == "" {
-		value := maximum.Or(intstr.FromString("100%"))
+		limit := Limit{max: maximum}
+		value := limit.value()
 		if n, err := intstr.GetScaledValueFromIntOrPercent(&value, 100, false); err != nil || n < 0 {
 			return Limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", errLimit, value.String())
 		}
-		return Limit{max: maximum}, nil
+		return limit, nil
 	}
 	inner, opened := strings.CutPrefix(inRange, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
@@ -42,34 +43,30 @@ func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit
 	return Limit{least: int(from), most: int(to), in: inRange}, nil //nolint:gosec // 31 bits
 }
 
-// Max returns the highest number of unhealthy Machines of a total at which they are remediated. A percentage rounds down.
-func (l Limit) Max(total int) int {
-	if l.in != "" {
-		return l.most
-	}
-	value := l.max.Or(intstr.FromString("100%"))
-	n, _ := intstr.GetScaledValueFromIntOrPercent(&value, total, false) // ParseLimit has seen it
-	return n
-}
-
 // allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
 // not. Rule: Cluster API's isAllowedRemediation.
 func (l Limit) allows(total, unhealthy int) (allowed bool, remaining int) {
-	most := l.Max(total)
-	allowed = unhealthy <= most && (l.in == "" || unhealthy >= l.least)
-	if !allowed {
+	most := l.most
+	if l.in == "" {
+		value := l.value()
+		most, _ = intstr.GetScaledValueFromIntOrPercent(&value, total, false) // ParseLimit has seen it
+	}
+	if unhealthy < l.least || unhealthy > most {
 		return false, 0
 	}
 	return true, most - unhealthy
 }
 
+// value is the maximum where there is no range.
+func (l Limit) value() intstr.IntOrString { return l.max.Or(intstr.FromString("100%")) }
+
 // refusal is the message for a number that is not allowed. The words are Cluster API's.
 func (l Limit) refusal(total, unhealthy int) string {
+	value := l.value()
+	what, limit := "exceeds maxUnhealthy", "maxUnhealthy: "+value.String()
 	if l.in != "" {
-		return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines does not fall within the range "+
-			"(total: %d, unhealthy: %d, unhealthyRange: %s)", total, unhealthy, l.in)
+		what, limit = "does not fall within the range", "unhealthyRange: "+l.in
 	}
-	value := l.max.Or(intstr.FromString("100%"))
-	return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy "+
-		"(total: %d, unhealthy: %d, maxUnhealthy: %s)", total, unhealthy, value.String())
+	return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines %s (total: %d, unhealthy: %d, %s)",
+		what, total, unhealthy, limit)
 }

@@ -106,7 +106,7 @@ func settled() map[string]bool {
 	for _, reason := range []string{"NodeReady", "NodeHealthy", "NotUpdating", "HealthCheckSucceeded", "RemediationAllowed",
 		"TooManyUnhealthy", "LimitUnreadable", "Outage", "RemediationInFlight", "TooManyFailures", "NoOwner", "Skipped",
 		"ControlPlaneNotInitialized",
-		"InfrastructureNotReady", "NodeUnread", "Deleting", "Starting", "Suspect", "TimeUnknown", "SelectorUnreadable",
+		"InfrastructureNotReady", "NodeUnread", "Deleting", "Starting", "Suspect", "SelectorUnreadable",
 		"MachineMarkedUnhealthy", "RemediationRestricted"} {
 		all[reason] = true
 	}
