@@ -145,7 +145,7 @@ func (h *health) seesCheck(check *unstructured.Unstructured, restored bool) {
 }
 
 // placeExpires is after which time a check forgets a place that stays empty.
-const placeExpires = 6 * time.Hour
+const placeExpires = time.Hour
 
 // open are the places of a check that no Machine fills: each Machine fills one that was empty before it was made, as far as clocks say.
 func (h *health) open(w *World, check *unstructured.Unstructured) (left []place) {

@@ -15,11 +15,11 @@
 // Machines are marked. An [Outcome] says of each unhealthy Machine what happens to it, or why nothing does. Beside the limit:
 //
 //   - when all Machines become unhealthy at once, or most of a failure domain, that is an outage, and none of them is marked. Machines
-//     whose timeout is not reached yet count too, so that an outage is known before its first Machine is marked. An outage of a failure
-//     domain ends when one of its Machines is healthy, or a new Machine in the same domain; an outage of all Machines, when any Machine is.
-//     The timeouts of the Machines that have not recovered then begin anew. A Machine whose remediation a person requests is not part of an
-//     outage, and one Machine alone is no outage;
-//   - a remediation in flight counts against the limit until the replacement is healthy: a deleted Machine counts as one that is unhealthy;
+//     whose timeout is not reached yet count too, so that an outage is known before its first Machine is marked. An outage ends when it is
+//     none any more, and all its Machines can be judged. The timeouts of the Machines that have not recovered then begin anew. A Machine
+//     whose remediation a person requests is not part of an outage, and one Machine alone is no outage;
+//   - a remediation in flight counts against the limit until the replacement is healthy: a deleted Machine counts as one that is unhealthy,
+//     for an hour if nothing takes its place, as after a scale-down;
 //   - after several Machines in a row of which none became healthy, the next one is not replaced.
 //
 // A scale-up does not count: Machines that have not started are pending, unless they replace one. PlanFacts.LimitAlone counts and decides

@@ -21,7 +21,11 @@ func PlanBlind(f PlanFacts) Decision { return planWithin(f, expiry, false) }
 
 // Outages are those that Plan finds.
 func Outages(f PlanFacts) (all []string) {
-	for _, o := range outagesOf(f.Machines, f.Now) {
+	var machines []*Machine
+	for i := range f.Machines {
+		machines = append(machines, &f.Machines[i])
+	}
+	for _, o := range outagesOf(machines, f.Now) {
 		all = append(all, o.String())
 	}
 	return all

@@ -17,9 +17,9 @@ const (
 	maxEntries = 500
 	// maxFailures is how many Machines in a row are remediated in one place, none of which was healthy, until a person requests more.
 	maxFailures = 5
-	// expiry is after which time a remediated Machine counts no longer as missing although no replacement became healthy, because its owner
-	// may have been scaled down.
-	expiry = 6 * time.Hour
+	// expiry is after which time a place counts no longer that has no Machine at all: a set makes another one at once, unless it was scaled
+	// down. While there is a Machine in it, a place does not expire.
+	expiry = time.Hour
 )
 
 // Ledger is what a check must remember, so that no more Machines disappear than its limit allows: which remediated Machines have no healthy
@@ -39,10 +39,11 @@ type Entry struct {
 	Machine types.UID `json:"machine"`
 	// Group is that of the Machine: its successor has the same.
 	Group string `json:"group,omitempty"`
-	// At is when the place became empty, by the clock of the process. After is when the newest Machine was made that was seen then, by the
-	// clock of the API server: the successor was made later.
-	At    int64 `json:"at"`
+	// After is when the newest Machine was made that was seen when the place was recorded, by the clock of the API server: the successor was
+	// made later.
 	After int64 `json:"after"`
+	// Gone is since when the place has no Machine at all, by the clock of the process; zero while it has one.
+	Gone int64 `json:"gone,omitempty"`
 	// Decided: this Machine itself is remediated.
 	Decided bool `json:"decided,omitempty"`
 	// Failures is how many Machines in a row were remediated in this place.
@@ -73,10 +74,10 @@ func (l *Ledger) entry(uid types.UID) int {
 	return slices.IndexFunc(l.InFlight, func(e Entry) bool { return e.Machine == uid })
 }
 
-// add records a place without a healthy Machine, and with decided that the Machine is remediated from now on. newest is when the newest
-// Machine was made that is seen.
-func (l *Ledger) add(m *Machine, now, newest time.Time, decided bool) {
-	e := Entry{Machine: m.UID, Group: m.Group, At: now.Unix(), After: newest.Unix(), Decided: decided}
+// record records a place without a healthy Machine, and with decided that the Machine is remediated from now on.
+func (p *plan) record(m *Machine, decided bool) {
+	l := &p.out.Ledger
+	e := Entry{Machine: m.UID, Group: m.Group, After: p.newest.Unix(), Decided: decided}
 	if decided {
 		e.Failures = 1
 	}
@@ -89,57 +90,56 @@ func (l *Ledger) add(m *Machine, now, newest time.Time, decided bool) {
 	}
 }
 
-// settle returns the ledger without what is over: Machines that are healthy and not marked any more, and those that are gone for longer
-// than a time. The place of a Machine that is gone goes to one that was made later: until that one is healthy, one Machine is missing,
-// however many were made.
-func (l Ledger) settle(machines []Machine, now time.Time, expiry time.Duration) Ledger {
-	byUID, groups := map[types.UID]*Machine{}, map[string][]*Machine{}
-	for i := range machines {
-		m := &machines[i]
-		byUID[m.UID], groups[m.Group] = m, append(groups[m.Group], m)
+// settle takes what is over out of the ledger: places whose Machine is healthy and not marked any more, and those that nobody has filled
+// for long. The place of a Machine that is gone goes to one that was made later: until that one is healthy, one Machine is missing, however
+// many were made.
+func (p *plan) settle(expiry time.Duration) {
+	byUID, taken := map[types.UID]*Machine{}, map[types.UID]bool{}
+	for _, m := range p.machines {
+		byUID[m.UID] = m
 	}
-	entries := slices.Clone(l.InFlight)
-	slices.SortFunc(entries, inTime)
-	taken, successors := map[types.UID]bool{}, slices.Clone(l.Successors)
-	for _, e := range entries {
-		taken[e.Machine] = true
-	}
+	oldest := slices.SortedStableFunc(slices.Values(p.machines), func(a, b *Machine) int { return a.Created.Compare(b.Created) })
+	successors := slices.Clone(p.Ledger.Successors)
 	for _, uid := range successors {
 		taken[uid] = true
 	}
-	settled := Ledger{Check: l.Check}
-	for _, e := range entries {
+	for _, e := range p.Ledger.InFlight {
+		taken[e.Machine] = true
+	}
+	settled := Ledger{Check: p.Ledger.Check}
+	for _, e := range slices.SortedFunc(slices.Values(p.Ledger.InFlight), inTime) {
 		m := byUID[e.Machine]
-		if m == nil && now.Sub(time.Unix(e.At, 0)) > expiry {
-			continue
-		}
 		if m == nil {
-			if m = successor(groups[e.Group], &e, taken); m != nil {
+			follows := func(m *Machine) bool { return !taken[m.UID] && m.Group == e.Group && m.Created.Unix() > e.After }
+			if at := slices.IndexFunc(oldest, follows); at >= 0 {
+				m = oldest[at]
 				e.Machine, e.Decided, taken[m.UID] = m.UID, false, true
 			}
 		}
 		switch {
-		case m != nil && m.Verdict.Class == Healthy && !m.Deleting && !m.Marked: // while it is marked, its owner may be deleting it
+		case m == nil && p.expires(&e, expiry):
+			continue
+		case m == nil:
+		case m.Verdict.Class == Healthy && !m.Deleting && !m.Marked: // while it is marked, its owner may be deleting it
 			successors = append(successors, m.UID)
 			continue
-		case m != nil:
-			e.Group = m.Group // it may have another owner now
+		default:
+			e.Group, e.Gone = m.Group, 0 // it may have another owner now
 		}
 		settled.InFlight = append(settled.InFlight, e)
 	}
 	if len(settled.InFlight) > 0 { // they could take one of these places
 		settled.Successors = successors[max(0, len(successors)-maxEntries):]
 	}
-	return settled
+	p.out.Ledger = settled
 }
 
-// successor returns the oldest Machine that was made after a place became empty and takes no other one.
-func successor(group []*Machine, e *Entry, taken map[types.UID]bool) *Machine {
-	var first *Machine
-	for _, m := range group {
-		if !taken[m.UID] && m.Created.Unix() > e.After && (first == nil || m.Created.Before(first.Created)) {
-			first = m
-		}
+// expires reports whether a place has had no Machine for too long, and requests a look for when it will.
+func (p *plan) expires(e *Entry, expiry time.Duration) bool {
+	if e.Gone == 0 || e.Gone > p.Now.Unix() { // a clock was set back
+		e.Gone = p.Now.Unix()
 	}
-	return first
+	left := time.Unix(e.Gone, 0).Add(expiry).Sub(p.Now)
+	p.next(left + time.Second)
+	return left < 0
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,16 +23,15 @@ func TestAMachineThatIsSkippedIsNotInFlightOnceItsMarkIsGone(t *testing.T) {
 	f.Machines[2].Marked = false
 	d = healthcheck.Plan(f)
 	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
-	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", At: now.Unix(), After: f.Machines[0].Created.Unix(),
-		Decided: true, Failures: 1}}, d.Ledger.InFlight)
+	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", After: f.Machines[0].Created.Unix(), Decided: true,
+		Failures: 1}}, d.Ledger.InFlight)
 }
 
 // Machine u03 has taken one place, and was well. The Machine of another place is gone while u03 is skipped, or is left out by the cache.
 func TestAMachineThatHasTakenAPlaceTakesNoOtherAfterItWasSkipped(t *testing.T) {
 	f := planned(t, "hhhh", "50%")
 	f.Known, f.Machines[3].Created = true, now
-	f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", At: now.Add(-time.Minute).Unix(),
-		After: now.Add(-time.Minute).Unix(), Decided: true}}
+	f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", After: now.Add(-time.Minute).Unix(), Decided: true}}
 	f.Ledger.Successors = []types.UID{"u03"}
 	f.Now = now.Add(time.Minute)
 	all, skipped := f.Machines, slices.Clone(f.Machines)
@@ -55,15 +53,49 @@ func TestAMachineThatHasTakenAPlaceTakesNoOtherAfterItWasSkipped(t *testing.T) {
 	require.Empty(t, healthcheck.Plan(f).Ledger.Successors)
 }
 
+// A set was scaled down while a Machine was replaced. How long that one was drained before does not count.
 func TestAPlaceIsWaitedForUntilItExpires(t *testing.T) {
-	f := planned(t, "hhu", "50%")
+	f := planned(t, "hhu", "1")
+	then := func(after time.Duration) healthcheck.Decision {
+		f.Now = f.Now.Add(after)
+		d := healthcheck.Plan(f)
+		f.Ledger = d.Ledger
+		return d
+	}
+	require.Equal(t, healthcheck.ActionMark, then(0).Outcomes[2].Action)
+	f.Machines[2].Marked, f.Machines[2].Deleting = true, true
+	require.Len(t, then(2*healthcheck.Expiry).Ledger.InFlight, 1, "it is being deleted")
+
+	f.Machines = f.Machines[:2]
+	f.Machines[1].Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: now.Add(-time.Hour)}
+	d := then(time.Minute)
+	require.Equal(t, "None Hold/TooManyUnhealthy", acts(d))
+	require.Contains(t, d.Message, "; 1 of them are gone, and nothing has taken their place yet")
+	require.Equal(t, healthcheck.Expiry+time.Second, d.NextCheck)
+	gone := f.Now
+	require.Equal(t, "None Hold/TooManyUnhealthy", acts(then(healthcheck.Expiry)))
+	f.Now = gone.Add(-24 * time.Hour) // another process, whose clock is right
+	d = then(0)
+	require.Equal(t, f.Now.Unix(), d.Ledger.InFlight[0].Gone)
+	require.Equal(t, "None Hold/TooManyUnhealthy", acts(then(healthcheck.Expiry)))
+	require.Equal(t, "None Mark", acts(then(time.Second)))
+}
+
+func TestAPlaceDoesNotExpireWhileAMachineHasIt(t *testing.T) {
+	f := planned(t, "hu", "1")
 	d := healthcheck.Plan(f)
-	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
-	f.Machines, f.Ledger = f.Machines[:2], d.Ledger
-	f.Now = now.Add(healthcheck.Expiry)
-	require.Len(t, healthcheck.Plan(f).Ledger.InFlight, 1, "its replacement has yet to come")
-	f.Now = now.Add(healthcheck.Expiry + time.Second)
-	require.Empty(t, healthcheck.Plan(f).Ledger.InFlight)
+	require.Equal(t, "None Mark", acts(d))
+	f.Ledger, f.Machines = d.Ledger, f.Machines[:1]
+	f.Ledger = healthcheck.Plan(f).Ledger
+	require.Equal(t, now.Unix(), f.Ledger.InFlight[0].Gone)
+	next := planned(t, "hp", "1").Machines[1]
+	next.UID = "successor"
+	f.Machines, f.Now = append(f.Machines, next), now.Add(24*time.Hour) // the set could not create it for a day
+	for range 2 {
+		f.Ledger, f.Now = healthcheck.Plan(f).Ledger, f.Now.Add(24*time.Hour)
+		require.Equal(t, []healthcheck.Entry{{Machine: "successor", Group: "deployment", After: f.Machines[0].Created.Unix(), Failures: 1}},
+			f.Ledger.InFlight)
+	}
 }
 
 // One Machine is unhealthy and marked at now by the clock of the API server, and goes; the clock of the process that marks it is off. Then
@@ -105,11 +137,11 @@ func TestAMachineIsASuccessorIfItWasNotThereWhenTheOtherWasMarkedWhateverTheCloc
 
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
 	l := healthcheck.Ledger{Check: "check",
-		InFlight:   []healthcheck.Entry{{Machine: "m", Group: "g", At: 7, After: 5, Decided: true, Failures: 2}},
+		InFlight:   []healthcheck.Entry{{Machine: "m", Group: "g", After: 5, Gone: 7, Decided: true, Failures: 2}},
 		Successors: []types.UID{"s"}, Outages: []healthcheck.OutageEntry{{Domain: "d", Ended: 9}}}
 	got, known := healthcheck.ParseLedger(l.String(), "check")
 	require.True(t, known)
-	require.Empty(t, cmp.Diff(l, got, cmpopts.IgnoreUnexported(healthcheck.OutageEntry{})))
+	require.Empty(t, cmp.Diff(l, got))
 	for _, text := range []string{"", "{", "[]", l.String()} {
 		got, known = healthcheck.ParseLedger(text, "a copy")
 		require.False(t, known)

@@ -3,6 +3,7 @@ package healthcheck
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -25,13 +26,11 @@ func (o outage) String() string {
 	return fmt.Sprintf("%d of %d Machines of failure domain %s became unhealthy at once", len(o.machines), o.judged, o.domain)
 }
 
-// OutageEntry is an outage in the Ledger. Ended is when the first Machines had recovered, in seconds since 1970; zero while it lasts.
+// OutageEntry is an outage in the Ledger. Ended is when it was found no more, in seconds since 1970; zero while it lasts, or one of its
+// Machines cannot be judged.
 type OutageEntry struct {
 	Domain string `json:"domain,omitempty"`
 	Ended  int64  `json:"ended,omitempty"`
-
-	// unsure: it was not found again, and one of its Machines cannot be judged, which may be the first to recover.
-	unsure bool
 }
 
 // unsureRetry is when it is looked again at an outage of which it is not known whether it has ended. Usually an event comes first.
@@ -40,16 +39,16 @@ const unsureRetry = time.Minute
 // concerns reports whether a Machine can be part of the outage.
 func (e OutageEntry) concerns(m *Machine) bool { return e.Domain == "" || e.Domain == m.Domain }
 
-// left returns how much time a Machine has to recover from an outage that has ended; none when it was not part of it. Its limit begins
-// anew: the Nodes of a zone do not come back in the same second, and when the first have, the others are no outage any more.
+// left returns how much time a Machine has to recover from an outage that is found no more; none when it was not part of it. Its limit
+// begins anew: the Nodes of a zone do not come back in the same second, and when the first have, the others are no outage any more.
 func (e OutageEntry) left(m *Machine, now time.Time) time.Duration {
 	since := m.Verdict.Since
 	switch {
 	case !e.concerns(m) || !m.Verdict.isBad():
 		return 0
-	case e.unsure:
+	case e.Ended == 0:
 		return unsureRetry
-	case e.Ended == 0 || since.Unix() > e.Ended && !since.After(now):
+	case since.Unix() > e.Ended && !since.After(now):
 		return 0
 	}
 	return min(time.Unix(e.Ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
@@ -61,7 +60,7 @@ func (e OutageEntry) recovering(m *Machine) string {
 	if e.Domain != "" {
 		of = "of failure domain " + e.Domain
 	}
-	if e.unsure {
+	if e.Ended == 0 {
 		return fmt.Sprintf("The outage %s may have ended: a Machine of it cannot be judged; add the annotation %s to remediate it nevertheless",
 			of, RemediateAnnotation)
 	}
@@ -69,68 +68,65 @@ func (e OutageEntry) recovering(m *Machine) string {
 		time.Unix(e.Ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit, RemediateAnnotation)
 }
 
-// remember records the outages that last, and when the others have ended: when a Machine is healthy again, and not when none could be
-// judged. An outage that has ended is forgotten when no Machine is recovering from it, those included that cannot be judged.
-func (p *plan) remember() {
-	p.out.Ledger.Outages = nil
+// remember records the outages that last, and when the others have ended. Nothing is known while the limit cannot be read: the selector may
+// be what cannot be.
+func (p *plan) remember(careful bool) {
+	outages := &p.out.Ledger.Outages
+	if p.LimitErr != nil {
+		*outages = p.Ledger.Outages
+		return
+	}
 	lasts := map[string]bool{}
+	if careful {
+		p.outages = outagesOf(p.machines, p.Now)
+	}
 	for _, o := range p.outages {
 		lasts[o.domain] = true
-		p.out.Ledger.Outages = append(p.out.Ledger.Outages, OutageEntry{Domain: o.domain})
+		*outages = append(*outages, OutageEntry{Domain: o.domain})
 	}
 	for _, e := range p.Ledger.Outages {
-		if !lasts[e.Domain] && !p.LimitAlone && p.continues(&e) {
-			p.out.Ledger.Outages = append(p.out.Ledger.Outages, e)
+		if !lasts[e.Domain] && p.continues(&e) {
+			p.recovering = append(p.recovering, e)
 		}
 	}
-	slices.SortFunc(p.out.Ledger.Outages, func(a, b OutageEntry) int { return cmp.Compare(a.Domain, b.Domain) })
+	*outages = append(*outages, p.recovering...)
+	slices.SortFunc(*outages, func(a, b OutageEntry) int { return cmp.Compare(a.Domain, b.Domain) })
 }
 
-// continues records whether an outage that was not found again has ended, and reports whether it is to be remembered.
+// continues records that an outage which was not found again has ended, unless one of its Machines cannot be judged: that one may have yet
+// to recover. It reports whether any Machine is recovering.
 func (p *plan) continues(e *OutageEntry) bool {
-	lasted, concerned, unjudged := e.Ended == 0 && p.LimitErr == nil, false, false
-	for i := range p.machines {
-		if m := &p.machines[i]; e.concerns(m) {
-			concerned = true
-			unjudged = unjudged || m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting // it may have yet to recover
-			if lasted && m.Verdict.Class == Healthy {
-				e.Ended = p.Now.Unix()
-			}
-		}
+	unjudged := slices.ContainsFunc(p.machines, func(m *Machine) bool {
+		return e.concerns(m) && m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting
+	})
+	if e.Ended == 0 && !unjudged {
+		e.Ended = p.Now.Unix()
 	}
-	if e.unsure = e.Ended == 0 && unjudged; e.Ended == 0 {
-		return concerned
-	}
-	return unjudged || slices.ContainsFunc(p.machines, func(m Machine) bool { return e.left(&m, p.Now) > 0 })
+	return unjudged || slices.ContainsFunc(p.machines, func(m *Machine) bool { return e.left(m, p.Now) > 0 })
 }
 
 // outagesOf finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches
 // its timeout, the others have yet to. Machines whose remediation a person requested do not, and neither do those that are being deleted,
 // as in a rollout.
-func outagesOf(machines []Machine, now time.Time) []outage {
-	var judged []*Machine
-	domains := map[string][]*Machine{}
-	for i := range machines {
-		m := &machines[i]
-		if m.Deleting || m.Verdict.Reason == ReasonHasRemediateAnnotation || m.Verdict.Class == Pending && !m.Verdict.Suspect {
-			continue
-		}
-		judged = append(judged, m)
-		domains[m.Domain] = append(domains[m.Domain], m)
-	}
+func outagesOf(machines []*Machine, now time.Time) []outage {
+	judged := slices.DeleteFunc(slices.Clone(machines), func(m *Machine) bool {
+		return m.Deleting || m.Verdict.Reason == ReasonHasRemediateAnnotation || m.Verdict.Class == Pending && !m.Verdict.Suspect
+	})
 	if together := burst(judged, now); len(together) > 1 && len(together) == len(judged) {
 		return []outage{{machines: together, judged: len(judged)}}
 	}
-	if len(domains) < 2 {
-		return nil
+	domains := map[string][]*Machine{}
+	for _, m := range judged {
+		domains[m.Domain] = append(domains[m.Domain], m)
 	}
 	var all []outage
-	for domain, members := range domains {
-		if together := burst(members, now); domain != "" && len(together) > 1 && 2*len(together) > len(members) {
+	for _, domain := range slices.Sorted(maps.Keys(domains)) {
+		members := domains[domain]
+		together := burst(members, now)
+		if domain != "" && len(domains) > 1 && len(together) > 1 && 2*len(together) > len(members) {
 			all = append(all, outage{domain, together, len(members)})
 		}
 	}
-	slices.SortFunc(all, func(a, b outage) int { return cmp.Compare(a.domain, b.domain) })
 	return all
 }
 
@@ -147,9 +143,7 @@ func burst(machines []*Machine, now time.Time) []*Machine {
 			bad = append(bad, m)
 		}
 	}
-	slices.SortFunc(bad, func(a, b *Machine) int {
-		return cmp.Or(a.Verdict.Since.Compare(b.Verdict.Since), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortStableFunc(bad, func(a, b *Machine) int { return a.Verdict.Since.Compare(b.Verdict.Since) })
 	var most []*Machine
 	for from, to := 0, 0; from < len(bad); from++ {
 		for to < len(bad) && bad[to].Verdict.Since.Sub(bad[from].Verdict.Since) <= outageWindow {

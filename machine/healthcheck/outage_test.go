@@ -163,7 +163,7 @@ func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileTheLimitDecides
 	require.Empty(t, h.Ledger.Outages)
 }
 
-// Machines that are deleted meanwhile are no part of it, and none that is healthy has ended it.
+// Machines that are deleted meanwhile are no part of it: it has ended, and what is left has its time.
 func TestASingleMachineThatIsLeftOfAnOutageIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(h *history){
@@ -173,7 +173,9 @@ func TestASingleMachineThatIsLeftOfAnOutageIsReplaced(t *testing.T) {
 		h := fails(t, "uuu", "aaa")
 		require.Equal(t, "Hold/Outage Hold/Outage Hold/Outage", h.then(0), name)
 		leave(h)
-		require.Regexp(t, `(^| )Mark$`, h.then(time.Second), name)
+		require.Regexp(t, `(^| )Hold/Outage$`, h.then(time.Second), name)
+		require.Regexp(t, `(^| )Mark$`, h.then(5*time.Minute), name)
+		require.Empty(t, h.Ledger.Outages)
 	}
 }
 

@@ -108,10 +108,14 @@ type Decision struct {
 // them, and is to be stored before its decision is carried out.
 func Plan(f PlanFacts) Decision { return planWithin(f, expiry, !f.LimitAlone) }
 
-// planWithin is Plan with the time after which a place expires. It holds nothing back in an outage unless it is careful.
+// planWithin is Plan with the time after which a place expires. It looks for no outage unless it is careful.
 func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
+	if f.LimitAlone {
+		f.Ledger, f.Known = Ledger{Check: f.Ledger.Check}, true
+	}
 	p := &plan{PlanFacts: f}
-	for _, m := range f.Machines {
+	for i := range f.Machines {
+		m := &f.Machines[i]
 		if m.Created.After(p.newest) {
 			p.newest = m.Created
 		}
@@ -126,12 +130,11 @@ func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
 			p.shared = append(p.shared, m.Shared)
 		}
 	}
-	slices.SortFunc(p.machines, func(a, b Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
-	p.count(expiry)
-	if p.allow(); careful && p.LimitErr == nil {
-		p.outages = outagesOf(p.machines, p.Now)
-	}
-	p.remember()
+	slices.SortFunc(p.machines, func(a, b *Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
+	p.settle(expiry)
+	p.count()
+	p.allow()
+	p.remember(careful)
 	p.outcomes()
 	p.say()
 	slices.SortFunc(p.out.Ledger.InFlight, inTime) // the next pass, which sorts what it reads, writes nothing
@@ -141,25 +144,24 @@ func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
 type plan struct {
 	PlanFacts
 
-	machines []Machine // sorted
-	shared   []string  // older checks that judge selected Machines
-	newest   time.Time // when the newest Machine was made
+	machines []*Machine // sorted
+	shared   []string   // older checks that judge selected Machines
+	newest   time.Time  // when the newest Machine was made
 	outages  []outage
-	out      Decision
-	bad      int // Machines that count as unhealthy for the limit
-	missing  int // those of them that are gone: they count for the total, too
+	// recovering are outages in the ledger that were not found again.
+	recovering []OutageEntry
+	out        Decision
+	bad        int // Machines that count as unhealthy for the limit
+	missing    int // those of them that are gone: they count for the total, too
 }
 
-// count counts the Machines, and what the limit compares.
-func (p *plan) count(expiry time.Duration) {
-	p.out.Ledger = p.Ledger.settle(p.machines, p.Now, expiry)
-	present := map[types.UID]bool{}
-	for i := range p.machines {
-		m := &p.machines[i]
-		present[m.UID] = true
-		p.out.Expected++
+// count counts the Machines, and what the limit compares. It enters into the ledger what that does not know: a Machine that an earlier pass
+// whose ledger is lost, or another program, has marked; and without a ledger each Machine that has not started, because it may replace one.
+func (p *plan) count() {
+	p.out.Expected = len(p.machines)
+	for _, m := range p.machines {
 		p.out.Targets = append(p.out.Targets, m.Name)
-		class := m.counts()
+		v, class := &m.Verdict, m.counts()
 		switch class {
 		case Healthy:
 			p.out.Healthy++
@@ -167,8 +169,10 @@ func (p *plan) count(expiry time.Duration) {
 			p.out.Unhealthy++
 		case Pending:
 		}
-		p.enter(m)
-		bad := class == Unhealthy || m.Verdict.Suspect || p.out.Ledger.entry(m.UID) >= 0
+		if starts := v.Class == Pending && v.Unstarted && !m.Deleting; v.Class != Healthy && m.Marked || !p.Known && starts {
+			p.record(m, m.Marked)
+		}
+		bad := class == Unhealthy || v.Suspect || p.out.Ledger.entry(m.UID) >= 0
 		if p.LimitAlone {
 			bad = class != Healthy
 		}
@@ -177,7 +181,7 @@ func (p *plan) count(expiry time.Duration) {
 		}
 	}
 	for _, e := range p.out.Ledger.InFlight {
-		if !p.LimitAlone && !present[e.Machine] { // what will replace it counts too
+		if e.Gone != 0 { // what will replace it counts too
 			p.bad++
 			p.missing++
 		}
@@ -196,18 +200,6 @@ func (m *Machine) counts() Class {
 	return m.Verdict.Class
 }
 
-// enter adds to the ledger what it does not know: a Machine that an earlier pass whose ledger is lost, or another program, has marked; and
-// without a ledger each Machine that has not started, because it may replace one.
-func (p *plan) enter(m *Machine) {
-	switch {
-	case m.Verdict.Class == Healthy:
-	case m.Marked:
-		p.out.Ledger.add(m, p.Now, p.newest, true)
-	case !p.Known && !p.LimitAlone && m.Verdict.Class == Pending && m.Verdict.Unstarted && !m.Deleting:
-		p.out.Ledger.add(m, p.Now, p.newest, false)
-	}
-}
-
 // allow applies the limit.
 func (p *plan) allow() {
 	p.out.Reason = ReasonRemediationAllowed
@@ -218,13 +210,15 @@ func (p *plan) allow() {
 	total := p.out.Expected + p.missing
 	if p.out.Allowed, p.out.Remaining = p.Limit.allows(total, p.bad); !p.out.Allowed {
 		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, p.Limit.refusal(total, p.bad)
+		if p.missing > 0 {
+			p.out.Message += fmt.Sprintf("; %d of them are gone, and nothing has taken their place yet", p.missing)
+		}
 	}
 }
 
 // outcomes decides about each Machine, and marks as many as the ledger can have. A Machine that was made for another one is no further one.
 func (p *plan) outcomes() {
-	for i := range p.machines {
-		m := &p.machines[i]
+	for _, m := range p.machines {
 		o := Outcome{Name: m.Name}
 		switch {
 		case m.Verdict.Class == Healthy && m.Marked && !m.Deleting:
@@ -236,7 +230,7 @@ func (p *plan) outcomes() {
 			o.Reason, o.Message = p.holds(m)
 			if o.Action = ActionHold; o.Reason == "" {
 				o.Action = ActionMark
-				p.out.Ledger.add(m, p.Now, p.newest, true)
+				p.record(m, true)
 			}
 		}
 		p.out.Outcomes = append(p.out.Outcomes, o)
@@ -264,7 +258,7 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 				o, RemediateAnnotation)
 		}
 	}
-	for _, e := range p.out.Ledger.Outages {
+	for _, e := range p.recovering {
 		if left := e.left(m, p.Now); left > 0 {
 			p.next(left)
 			return ReasonOutage, e.recovering(m)
@@ -283,11 +277,10 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 // say completes the condition RemediationAllowed, and finds the next check.
 func (p *plan) say() {
 	unjudged, why := 0, ""
-	for i := range p.machines {
-		v := &p.machines[i].Verdict
-		p.next(v.NextCheck)
-		if v.Unjudged {
-			unjudged, why = unjudged+1, cmp.Or(why, v.Reason)
+	for _, m := range p.machines {
+		p.next(m.Verdict.NextCheck)
+		if m.Verdict.Unjudged {
+			unjudged, why = unjudged+1, cmp.Or(why, m.Verdict.Reason)
 		}
 	}
 	if !p.out.Allowed {

@@ -265,7 +265,7 @@ func TestAReplacementThatHasNotStartedCountsForTheMachineThatIsGone(t *testing.T
 	w.says(held, "b")
 	w.Eventually("be a second later", func() string {
 		ledger, _ := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
-		if time.Now().Unix() <= ledger.InFlight[0].At {
+		if time.Now().Unix() <= ledger.InFlight[0].Gone {
 			return "not yet"
 		}
 		return ""
