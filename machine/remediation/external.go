@@ -64,17 +64,12 @@ func recordedRequest(check *contract.HealthCheckState) schema.GroupVersionKind {
 // recordRequests records the kind of requests before the first one is made. While a Machine has one of an earlier kind, that one stays
 // recorded.
 func (s *scope) recordRequests() {
-	kind, text := requestOf(&s.State), ""
-	if !kind.Empty() {
-		text = kind.Kind + "." + kind.Version + "." + kind.Group
-	}
-	hasFormer := func(m *member) bool { return m.former != nil }
-	if text == s.State.Annotations[requestsAnnotation] || slices.ContainsFunc(s.members, hasFormer) {
+	if slices.ContainsFunc(s.members, func(m *member) bool { return m.former != nil }) {
 		return
 	}
-	change := contract.SetTo(text)
-	if text == "" {
-		change = contract.Cleared[string]()
+	change := contract.Cleared[string]()
+	if kind := requestOf(&s.State); !kind.Empty() {
+		change = contract.SetTo(kind.Kind + "." + kind.Version + "." + kind.Group)
 	}
 	s.ChangeAnnotation(requestsAnnotation, change)
 }

@@ -42,13 +42,11 @@ func (k Kinds) validate() error {
 	if err != nil || engine.CheckKind("Kinds.Check", k.Check) != nil { // New reports the check's own
 		return err
 	}
-	var errs []error
-	if forgotten, err := contract.CheckKind(k.Check); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten, "Finalizers"))
-	}
-	forgotten, err := contract.CheckKind(k.Machine)
-	for _, f := range forgotten {
-		if err == nil && (f.Member == "Conditions" || f.Member == "Node.Name") {
+	ofCheck, _ := contract.CheckKind(k.Check) // what cannot be probed is not refused
+	ofMachine, _ := contract.CheckKind(k.Machine)
+	errs := []error{contract.RefuseForgotten(ofCheck, "Finalizers")}
+	for _, f := range ofMachine {
+		if f.Member == "Conditions" || f.Member == "Node.Name" {
 			errs = append(errs, errors.New(f.String()))
 		}
 	}

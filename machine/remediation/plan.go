@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
@@ -34,7 +37,7 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	}
 	s.Requeue(s.decision.NextCheck)
 	text, remembers := s.decision.Ledger.String(), !facts.LimitAlone
-	if remembers && text != s.State.Annotations[healthcheck.LedgerAnnotation] {
+	if remembers {
 		s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))
 	}
 	s.recordRequests()
@@ -48,39 +51,53 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
+// maxTargets is how many names the status may have. The schema of Cluster API allows as many.
+const maxTargets = 10_000
+
+// statusStep sets the status. It leaves alone what this pass has not decided.
+func statusStep(_ context.Context, s *scope) (result, error) {
+	if !s.decided {
+		return result{}, nil
+	}
+	d, u := s.decision, &s.Update
+	u.ExpectedMachines, u.CurrentHealthy = contract.SetTo(int32(d.Expected)),
+		contract.SetTo(int32(d.Healthy)) //nolint:gosec // counts of objects
+	u.RemediationsAllowed = contract.SetTo(int32(d.Remaining)) //nolint:gosec // not more than those
+	u.Targets = contract.SetTo(d.Targets[:min(len(d.Targets), maxTargets)])
+	allowed := engine.Condition(contract.ConditionRemediationAllowed, metav1.ConditionTrue, d.Reason, d.Message)
+	if !d.Allowed {
+		allowed.Status = metav1.ConditionFalse
+	}
+	old, _ := engine.Find(s.Stored, contract.ConditionRemediationAllowed)
+	s.Assert(allowed)
+	changed := old.Status != allowed.Status || old.Reason != allowed.Reason
+	news := old.Message != allowed.Message // whether others may be remediated changes nothing about an outage
+	if changed && news && d.Unhealthy > 0 && d.Message != "" {
+		s.told = append(s.told, engine.Event{
+			Kind: corev1.EventTypeWarning, Reason: ReasonRemediationRestricted, Action: actionRemediate, Note: d.Message,
+		})
+	}
+	return result{}, nil
+}
+
 // rival is an older check of the cluster.
 type rival struct {
 	name     string
 	selector labels.Selector
 }
 
-// olderChecks returns the checks that judge Machines before this one. Two checks that judge a Machine by different rules
-// would write its conditions in turn, for ever. One that is paused or being deleted writes none.
-func (s *scope) olderChecks(ctx context.Context) ([]rival, error) {
-	var rivals []rival
-	err := s.env.frame.Each(ctx, s.State.Key.Namespace, "", func(obj client.Object) {
+// readRivals reads the checks that judge Machines before this one. Two checks that judge a Machine by different rules would write its
+// conditions in turn, for ever. One that is paused or being deleted writes none.
+func (s *scope) readRivals(ctx context.Context) error {
+	own := &s.State
+	return s.env.frame.Each(ctx, own.Key.Namespace, "", func(obj client.Object) {
 		var other contract.HealthCheckState
-		if s.env.frame.Read(obj, &other) != nil || other.UID == s.State.UID || other.ClusterName != s.State.ClusterName ||
-			!other.Deleting.IsZero() || other.Paused() || !isOlder(&other, &s.State) {
+		if s.env.frame.Read(obj, &other) != nil || other.ClusterName != own.ClusterName || !other.Deleting.IsZero() || other.Paused() ||
+			cmp.Or(other.Created.Compare(own.Created), cmp.Compare(other.Key.Name, own.Key.Name)) >= 0 {
 			return
 		}
 		if selector, err := selectorOf(&other); err == nil {
-			rivals = append(rivals, rival{other.Key.Name, selector})
+			s.rivals = append(s.rivals, rival{other.Key.Name, selector})
 		}
 	})
-	return rivals, err
-}
-
-func isOlder(a, b *contract.HealthCheckState) bool {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key.Name, b.Key.Name)) < 0
-}
-
-// sharedWith names an older check that selects a Machine.
-func (s *scope) sharedWith(of map[string]string) string {
-	for _, r := range s.rivals {
-		if r.selector.Matches(labels.Set(of)) {
-			return r.name
-		}
-	}
-	return ""
 }

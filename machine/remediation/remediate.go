@@ -39,8 +39,8 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	var errs []error
 	for _, m := range s.members {
 		o, expected := outcomes[m.plan.Name]
-		if said, judged := m.verdict(); m.isSpared() && (said || !judged && m.plan.Marked) {
-			o.Action, expected = healthcheck.ActionUnmark, true // the check takes back what it has said
+		if s.takesBack(m) {
+			o.Action, expected = healthcheck.ActionUnmark, true
 		}
 		var err error
 		switch {
@@ -59,6 +59,19 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	return result{}, errors.Join(errs...)
 }
 
+// takesBack reports whether a person keeps the check from judging the Machine, so that it takes back what it has said. Nothing is written
+// to one that is paused, one in deletion is its owner's, and another program has reasons of its own.
+func (s *scope) takesBack(m *member) bool {
+	if !m.plan.Verdict.Skipped || m.plan.Shared != "" || m.plan.Deleting || m.state.Paused() {
+		return false
+	}
+	c, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
+	return !judged && (m.plan.Marked || s.outlives(m)) || slices.Contains([]string{
+		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
+		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
+	}, c.Reason)
+}
+
 // outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it.
 func (s *scope) outlives(m *member) bool {
 	known := s.requests.byName != nil || !s.external()
@@ -66,49 +79,23 @@ func (s *scope) outlives(m *member) bool {
 		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)
 }
 
-// isSpared reports whether a person keeps the check from judging the Machine. Nothing is written to one that is paused, and one in deletion
-// is its owner's.
-func (m *member) isSpared() bool {
-	_, skips := m.state.Annotations[healthcheck.SkipAnnotation]
-	return skips && m.plan.Verdict.Skipped && m.plan.Shared == "" && !m.plan.Deleting && !m.state.Paused()
-}
-
-// verdict reports whether the Machine has a verdict, and whether a check has said it: another program has reasons of its own.
-func (m *member) verdict() (said, judged bool) {
-	c, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
-	return judged && slices.Contains([]string{
-		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
-		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
-	}, c.Reason), judged
-}
-
-// carryOut writes the conditions of one Machine, and creates or deletes its request.
-func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) error {
-	if o.Action == healthcheck.ActionMark {
+// carryOut writes the conditions of one Machine, on the version that was judged, and creates or deletes its request.
+func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) (err error) {
+	var u contract.MachineUpdate
+	want := s.verdictOf(m, o)
+	switch o.Action {
+	case healthcheck.ActionMark:
 		if stands, err := s.stands(ctx, m); err != nil || !stands {
 			s.Requeue(engine.BehindRetry) // usually the event of the Node comes first
 			return err
 		}
-	}
-	return s.writeOutcome(ctx, m, o)
-}
-
-// writeOutcome is carryOut once it is known that a Machine to mark is still unhealthy. The conditions are written on the version that was
-// judged.
-func (s *scope) writeOutcome(ctx context.Context, m *member, o healthcheck.Outcome) error {
-	var u contract.MachineUpdate
-	var failed error
-	want := s.verdictOf(m, o)
-	switch o.Action {
-	case healthcheck.ActionMark:
-		var c metav1.Condition
-		c, failed = s.mark(ctx, m)
-		want = append(want, c)
-	case healthcheck.ActionUnmark:
-		u.RemoveConditions, failed = s.unmark(ctx, m)
-		if said, _ := m.verdict(); said && m.isSpared() {
-			u.RemoveConditions = append(u.RemoveConditions, contract.ConditionHealthCheckSucceeded)
+		mark := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, ReasonWaitingForRemediation, messageWaiting)
+		if s.external() {
+			mark, err = s.request(ctx, m)
 		}
+		want = append(want, mark)
+	case healthcheck.ActionUnmark:
+		u.RemoveConditions, err = s.unmark(ctx, m)
 	case healthcheck.ActionNone, healthcheck.ActionWait, healthcheck.ActionHold:
 	}
 	if s.outlives(m) && (o.Action != healthcheck.ActionMark || !s.external()) {
@@ -119,57 +106,45 @@ func (s *scope) writeOutcome(ctx context.Context, m *member, o healthcheck.Outco
 		generation = m.state.Generation
 	}
 	u.Conditions = contract.ChangedConditions(m.state.Conditions, want, generation, s.Now)
-	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.object, u)
+	written, failed := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.object, u)
 	switch {
-	case external.SaysGone(err):
-		return failed
-	case err == nil && failed == nil && o.Action == healthcheck.ActionMark && client.Object(written) != m.object:
+	case external.SaysGone(failed):
+		return err
+	case failed == nil && err == nil && o.Action == healthcheck.ActionMark && client.Object(written) != m.object:
 		s.tell(m)
 	}
-	return errors.Join(failed, err)
+	return errors.Join(err, failed)
 }
 
 // verdictOf is the condition HealthCheckSucceeded of a Machine; none while it is not judged.
 func (s *scope) verdictOf(m *member, o healthcheck.Outcome) []metav1.Condition {
-	const kind = contract.ConditionHealthCheckSucceeded
 	v := &m.plan.Verdict
+	said := engine.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, v.Reason, "")
 	switch v.Class {
 	case healthcheck.Healthy:
-		return []metav1.Condition{engine.Condition(kind, metav1.ConditionTrue, v.Reason, "")}
+		return []metav1.Condition{said}
 	case healthcheck.Unhealthy:
-		return []metav1.Condition{engine.Condition(kind, metav1.ConditionFalse, v.Reason, s.explained(v, o))}
+		said.Status, said.Message = metav1.ConditionFalse, s.explained(v, o)
+		return []metav1.Condition{said}
 	case healthcheck.Pending:
 	}
 	return nil
 }
 
-// mark requests the remediation of a Machine, and returns the condition that says so.
-func (s *scope) mark(ctx context.Context, m *member) (metav1.Condition, error) {
-	if s.external() {
-		return s.request(ctx, m)
+// unmark withdraws the request of a Machine, whose condition ends with it, and returns the other conditions to remove. A condition that its
+// owner has written is the owner's, as long as it has one.
+func (s *scope) unmark(ctx context.Context, m *member) (remove []string, err error) {
+	if m.plan.Verdict.Skipped {
+		remove = append(remove, contract.ConditionHealthCheckSucceeded)
 	}
-	return engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, ReasonWaitingForRemediation, messageWaiting), nil
-}
-
-// unmark withdraws the request of a Machine, and returns the conditions to remove. A condition that its owner has written is the owner's,
-// as long as it has one.
-func (s *scope) unmark(ctx context.Context, m *member) ([]string, error) {
-	kind := contract.ConditionOwnerRemediated
-	if s.external() {
-		if m.request == nil {
-			return nil, nil
-		}
-		if err := s.withdraw(ctx, m.request); err != nil {
-			return nil, err
-		}
-		kind = contract.ConditionExternallyRemediated
+	mark, found := engine.Find(m.state.Conditions, contract.ConditionOwnerRemediated)
+	if found && mark.Status == metav1.ConditionFalse && (mark.Reason == ReasonWaitingForRemediation || m.plan.Group == "") {
+		remove = append(remove, contract.ConditionOwnerRemediated)
 	}
-	c, found := engine.Find(m.state.Conditions, kind)
-	owners := !s.external() && c.Reason != ReasonWaitingForRemediation && m.plan.Group != ""
-	if !found || c.Status != metav1.ConditionFalse || owners {
-		return nil, nil
+	if m.request == nil {
+		return remove, nil
 	}
-	return []string{kind}, nil
+	return remove, s.withdraw(ctx, m.request)
 }
 
 // explained is the message for an unhealthy Machine, with the reason why nothing happens to it. Numbers, which change often, are only in

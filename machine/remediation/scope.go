@@ -36,7 +36,7 @@ type scope struct {
 	env      *Reconciler
 	members  []*member // sorted by name
 	requests requests
-	rivals   []rival
+	rivals   []rival // that judge Machines before this check
 	decision healthcheck.Decision
 	// decided: the plan was made, and its ledger is stored.
 	decided bool
@@ -81,7 +81,7 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return result{Stop: true}, fmt.Errorf("list %s objects: %w", s.env.kinds.Machine.GVK.Kind, err)
 	}
-	if s.rivals, err = s.olderChecks(ctx); err != nil {
+	if err := s.readRivals(ctx); err != nil {
 		return result{Stop: true}, err
 	}
 	if err := s.readRequests(ctx); err != nil {
@@ -110,10 +110,14 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 	state := m.state
 	m.plan = healthcheck.Machine{
-		Name: state.Key.Name, UID: state.UID, Created: state.Created, Shared: s.sharedWith(state.Labels),
+		Name: state.Key.Name, UID: state.UID, Created: state.Created,
 		Deleting: !state.Deleting.IsZero(), Domain: cmp.Or(state.FailureDomain, state.WantedFailureDomain),
 		Marked: engine.HasStatus(state.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse),
 		Failed: engine.HasStatus(state.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
+	}
+	selects := func(r rival) bool { return r.selector.Matches(labels.Set(state.Labels)) }
+	if at := slices.IndexFunc(s.rivals, selects); at >= 0 {
+		m.plan.Shared = s.rivals[at].name
 	}
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
@@ -130,34 +134,29 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
 		return
 	}
-	reach := s.reach()
+	reach := safety.Reach{Answered: true}
+	if of := s.env.ports.ReachOf; of != nil {
+		reach = of(types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName})
+	}
 	if !reach.Answered || reach.IsFrozen() {
 		m.plan.Verdict = healthcheck.Verdict{Reason: ReasonUnreachable, Unjudged: true}
 		s.Requeue(reachRetry)
 		return
 	}
-	nodes := s.nodes()
-	if s.workload.Recognize(&state.Metadata) != nil {
-		nodes = nil
+	var nodes noderef.Lookup
+	if w := s.workload; s.nodesErr == nil && w.Nodes != nil && w.Nodes.HasSynced() && w.Recognize(&state.Metadata) == nil {
+		nodes = w.Nodes
 	}
 	node, known := healthcheck.Find(state, nodes, s.env.options.Matching)
 	if node != nil {
 		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
 	}
-	facts := healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, AnsweredAt: reach.ThawedAt, Now: s.Now}
+	m.facts = healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, AnsweredAt: reach.ThawedAt, Now: s.Now}
 	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
-		facts.Cluster = &s.Cluster.State // the zero state of one that is not there
+		m.facts.Cluster = &s.Cluster.State // the zero state of one that is not there
 	}
-	m.facts, m.plan.Verdict = facts, healthcheck.Evaluate(facts)
+	m.plan.Verdict = healthcheck.Evaluate(m.facts)
 	m.plan.Verdict.Unjudged = m.plan.Verdict.Unjudged || nodes == nil && m.plan.Verdict.Reason == healthcheck.ReasonNodeUnread
-}
-
-// nodes are the Nodes of the check's cluster, nil while they are unread.
-func (s *scope) nodes() noderef.Lookup {
-	if s.nodesErr == nil && s.workload.Nodes != nil && s.workload.Nodes.HasSynced() {
-		return s.workload.Nodes
-	}
-	return nil
 }
 
 // ReasonUnreachable in the message of RemediationAllowed: an API server that the Machines depend on does not answer, so nothing is judged.
@@ -165,14 +164,6 @@ const ReasonUnreachable = "ClusterUnreachable"
 
 // reachRetry is when to look again at an API server that does not answer.
 const reachRetry = 10 * time.Second
-
-// reach says whether the API servers of the check's cluster answer.
-func (s *scope) reach() safety.Reach {
-	if s.env.ports.ReachOf == nil {
-		return safety.Reach{Answered: true}
-	}
-	return s.env.ports.ReachOf(types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName})
-}
 
 // stands asks the API server whether the Node of a Machine that is to be marked is unhealthy, or gone: the cache may be behind, and what is
 // marked is destroyed. It makes no request for what is not about the Node.
