@@ -19,15 +19,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// requests are the requests for external remediation, and the template that they are made from.
-type requests struct {
-	template *unstructured.Unstructured
-	// problem says why there is no template.
-	problem string
-	// byName is nil while the kind of the requests is not served; former are those of the kind that an earlier template of the check had.
-	byName, former map[string]*unstructured.Unstructured
-}
-
 // ownedBy returns the request that belongs to a Machine, nil without one.
 func ownedBy(byName map[string]*unstructured.Unstructured, m *contract.MachineState) *unstructured.Unstructured {
 	found := byName[m.Key.Name]
@@ -79,7 +70,7 @@ func (s *scope) recordRequests() {
 func (s *scope) readRequests(ctx context.Context) (err error) {
 	kind := requestOf(&s.State)
 	if former := recordedRequest(&s.State); !former.Empty() && former.GroupKind() != kind.GroupKind() {
-		if s.requests.former, err = s.list(ctx, former); err != nil {
+		if s.former, err = s.list(ctx, former); err != nil {
 			return err
 		}
 	}
@@ -87,17 +78,17 @@ func (s *scope) readRequests(ctx context.Context) (err error) {
 		return nil
 	}
 	if kind.Empty() {
-		s.requests.problem = "the reference needs apiVersion, name, and a kind that ends with " + contract.TemplateSuffix
+		s.problem = "the reference needs apiVersion, name, and a kind that ends with " + contract.TemplateSuffix
 		return nil
 	}
 	templates, err := s.list(ctx, kind.GroupVersion().WithKind(s.State.Template.Kind))
 	if err != nil || templates == nil {
 		return err
 	}
-	if s.requests.template = templates[s.State.Template.Name]; s.requests.template == nil {
-		s.requests.problem = "it does not exist"
+	if s.template = templates[s.State.Template.Name]; s.template == nil {
+		s.problem = "it does not exist"
 	}
-	s.requests.byName, err = s.list(ctx, kind)
+	s.requests, err = s.list(ctx, kind)
 	return err
 }
 
@@ -106,7 +97,7 @@ func (s *scope) list(ctx context.Context, kind schema.GroupVersionKind) (map[str
 	byName, synced, err := s.env.frame.Tracker.List(ctx, kind, s.State.Key.Namespace, nil)
 	switch {
 	case meta.IsNoMatchError(err):
-		s.requests.template, s.requests.problem = nil, kind.String()+" is not served"
+		s.template, s.problem = nil, kind.String()+" is not served"
 		s.Requeue(external.NotServedRetry)
 		return nil, nil
 	case err == nil && !synced:
@@ -121,17 +112,17 @@ func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error
 	said := func(reason, message string) metav1.Condition {
 		return engine.Condition(contract.ConditionExternallyRemediated, metav1.ConditionFalse, reason, message)
 	}
-	if s.requests.template == nil { // an event of the template follows
+	if s.template == nil { // an event of the template follows
 		key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.Template.Name}
 		return said(ReasonTemplateNotFound, fmt.Sprintf(
-			"Error retrieving remediation template %s %s: %s", s.State.Template.Kind, key, s.requests.problem)), nil
+			"Error retrieving remediation template %s %s: %s", s.State.Template.Kind, key, s.problem)), nil
 	}
-	if other := s.requests.byName[m.state.Key.Name]; other != nil {
+	if other := s.requests[m.state.Key.Name]; other != nil {
 		return said(ReasonRequestCreationFailed, fmt.Sprintf(
 			"%s %s exists, and does not belong to the Machine: rename or delete it", other.GetKind(), m.state.Key)), nil
 	}
 	version, kind := s.env.kinds.Machine.GVK.ToAPIVersionAndKind()
-	made, err := contract.FromTemplate(s.requests.template, contract.Clone{
+	made, err := contract.FromTemplate(s.template, contract.Clone{
 		Name: m.state.Key.Name, Namespace: m.state.Key.Namespace, ClusterName: s.State.ClusterName,
 		Owner: &metav1.OwnerReference{APIVersion: version, Kind: kind, Name: m.state.Key.Name, UID: m.state.UID},
 	})

@@ -74,7 +74,7 @@ func (s *scope) takesBack(m *member) bool {
 
 // outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it.
 func (s *scope) outlives(m *member) bool {
-	known := s.requests.byName != nil || !s.external()
+	known := s.requests != nil || !s.external()
 	return known && m.request == nil && m.former == nil && !m.plan.Deleting &&
 		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)
 }

@@ -33,9 +33,14 @@ type scope struct {
 	workload cluster.Workload
 	nodesErr error
 
-	env      *Reconciler
-	members  []*member // sorted by name
-	requests requests
+	env     *Reconciler
+	members []*member // sorted by name
+	// template is what requests for external remediation are made from, and problem says why there is none.
+	template *unstructured.Unstructured
+	problem  string
+	// requests are by name, nil while their kind is not served; former are those of the kind that an earlier template of the check had.
+	requests, former map[string]*unstructured.Unstructured
+
 	rivals   []rival // that judge Machines before this check
 	decision healthcheck.Decision
 	// decided: the plan was made, and its ledger is stored.
@@ -122,9 +127,9 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
-	m.request = ownedBy(s.requests.byName, state)
+	m.request = ownedBy(s.requests, state)
 	if m.plan.Shared == "" {
-		m.former = ownedBy(s.requests.former, state)
+		m.former = ownedBy(s.former, state)
 	}
 	if s.external() {
 		m.plan.Marked = m.request != nil
