@@ -81,6 +81,17 @@ func TestAPlaceIsWaitedForUntilItExpires(t *testing.T) {
 	require.Equal(t, "None Mark", acts(then(time.Second)))
 }
 
+// It has taken the place of another one, and nothing says any more whether it is healthy.
+func TestAPlaceWhoseMachineIsSkippedExpires(t *testing.T) {
+	f := planned(t, "hpu", "1")
+	f.Ledger.InFlight = []healthcheck.Entry{{Machine: "u01", Group: "deployment", After: now.Unix(), Failures: 1}}
+	f.Machines[1].Verdict = healthcheck.Verdict{Skipped: true, Reason: healthcheck.ReasonSkipped}
+	d := healthcheck.Plan(f)
+	require.Equal(t, "None Hold/TooManyUnhealthy", acts(d))
+	f.Ledger, f.Now = d.Ledger, now.Add(d.NextCheck)
+	require.Equal(t, "None Mark", acts(healthcheck.Plan(f)))
+}
+
 func TestAPlaceDoesNotExpireWhileAMachineHasIt(t *testing.T) {
 	f := planned(t, "hu", "1")
 	d := healthcheck.Plan(f)
