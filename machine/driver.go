@@ -161,7 +161,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 // one of the same cluster follows.
 func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	in := d.input(ctx, s)
-	holders, err := s.instanceHolders(ctx, in.Request.Token)
+	holders, named, err := s.instanceHolders(ctx, in.Request.Token)
 	if err != nil {
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
@@ -170,7 +170,7 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if len(holders) > 0 {
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
-		message := instance.Held(s.env.kind.GVK.Kind, value, s.env.frame.Finalizer, holders)
+		message := instance.Held(s.env.kind.GVK.Kind, value, named, s.env.frame.Finalizer, holders)
 		return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, message, cmp.Or(d.Poll, 10*time.Second)), nil
 	}
 	removal := d.keeper.Remove(ctx, in)
@@ -185,7 +185,8 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 type instanceClaim struct {
 	Machine types.NamespacedName
 	// Recorded: the Machine has recorded a Node. Elsewhere: it is of another cluster. Made: the instance was made for it, by the Driver.
-	Recorded, Deleting, Elsewhere, Made bool
+	// Named: it has the provider ID, and was not only found by its Token.
+	Recorded, Deleting, Elsewhere, Made, Named bool
 }
 
 // instanceClaims are the inputs of decideInstanceClaim.
@@ -219,12 +220,15 @@ func decideInstanceClaim(f instanceClaims) []string {
 	return holders
 }
 
-// instanceHolders returns the other Machines for which the instance stays; token is that of this one.
-func (s *Scope) instanceHolders(ctx context.Context, token string) ([]string, error) {
+// instanceHolders returns the other Machines for which the instance stays, and whether the first has its provider ID; token is that of
+// this Machine.
+func (s *Scope) instanceHolders(ctx context.Context, token string) (holders []string, named bool, err error) {
 	others, err := s.instanceClaims(ctx)
-	return decideInstanceClaim(instanceClaims{
+	holders = decideInstanceClaim(instanceClaims{
 		Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.memory.instanceToken.Or("") == token, Others: others,
-	}), err
+	})
+	named = slices.ContainsFunc(others, func(c instanceClaim) bool { return c.Named && holders != nil && c.Machine.String() == holders[0] })
+	return holders, named, err
 }
 
 // decideNodeClaim decides about the Node of a Machine in deletion whose instance was not made for it, as far as the Driver has said, see
@@ -271,6 +275,7 @@ func (s *Scope) instanceClaims(ctx context.Context) (others []instanceClaim, err
 	if key == "" || !s.env.indexed || s.instanceGoing || s.InstanceGone || s.memory.instanceGone {
 		return nil, nil
 	}
+	named := true
 	claims := func(obj client.Object) {
 		var other contract.MachineState
 		at, going := client.ObjectKeyFromObject(obj), obj.GetDeletionTimestamp() != nil
@@ -282,10 +287,11 @@ func (s *Scope) instanceClaims(ctx context.Context) (others []instanceClaim, err
 			recorded = other.Node.UID != ""
 		}
 		made := token != "" && token == string(obj.GetUID())
-		others = append(others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made})
+		others = append(others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made, named})
 	}
 	err = s.env.frame.Each(ctx, "", providerIDKey(key), claims)
 	if token != "" && !slices.ContainsFunc(others, func(c instanceClaim) bool { return c.Made }) { // it may have lost the provider ID
+		named = false
 		err = errors.Join(err, s.env.frame.Each(ctx, "", tokenKey(token), claims))
 	}
 	return others, err

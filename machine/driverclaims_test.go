@@ -71,7 +71,7 @@ func TestACopyIsNotDeletedWithTheInstanceOfAnOriginalThatHasLostItsProviderID(t 
 	})
 	require.NoError(t, w.client.Delete(t.Context(), second))
 	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	require.Contains(t, said, "default/m1 ")
+	require.Contains(t, said, "default/m1 is there, for which it was made: delete that one as well")
 	w.isQuiet()
 	require.Len(t, w.listedInCloud(), 1)
 
@@ -97,7 +97,7 @@ func TestACopyThatHasRecordedTheNodeOfTheOriginalLeavesItAlone(t *testing.T) {
 
 	require.NoError(t, w.client.Delete(t.Context(), second))
 	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	require.Contains(t, said, "default/m1 ")
+	require.Contains(t, said, "default/m1 is there, for which it was made: delete that one as well")
 	w.isQuiet()
 	require.False(t, w.node("m1").Spec.Unschedulable)
 	require.Contains(t, w.recorded(machine.EventNodeNotDrained, 1)[0].Note, "its instance was made for Machine default/m1")

@@ -21,7 +21,7 @@ func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode
 		return c
 	}
 	far := func(recorded, deleting bool) instanceClaim {
-		return instanceClaim{types.NamespacedName{Namespace: "far", Name: "a"}, recorded, deleting, true, false}
+		return instanceClaim{types.NamespacedName{Namespace: "far", Name: "a"}, recorded, deleting, true, false, true}
 	}
 	for name, tc := range map[string]struct {
 		facts instanceClaims

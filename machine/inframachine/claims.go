@@ -124,7 +124,7 @@ func (s *Scope) instanceHeld(ctx context.Context) (held string, again time.Durat
 		if s.State.ProviderID == "" {
 			value = "the annotation " + contract.InstanceResumeAnnotation + " of this one"
 		}
-		held = instance.Held(s.env.kinds.InfraMachine.GVK.Kind, value, s.env.frame.Finalizer, holders)
+		held = instance.Held(s.env.kinds.InfraMachine.GVK.Kind, value, true, s.env.frame.Finalizer, holders)
 	}
 	return held, s.env.options.poll(), nil
 }
