@@ -40,9 +40,10 @@ func (s *Scope) whyNotDrained() string {
 	if why := s.whyNoNodeStage(contract.ExcludeDrain, s.Workload.Drainer == nil); why != "" {
 		return why
 	}
-	begun := s.hasBegunDrain()
+	drained := s.deletion.HasEnded(StepDrain, s.deletion.Node) // the Node may have registered again since
+	begun := drained || !s.begins(StepDrain).IsZero()          // it was not left out; its completion may not have been written
 	switch {
-	case s.waitsForHooks() && (!begun || s.wasDrained() && s.Node.Node != nil && s.Node.Node.UID != s.deletion.Node):
+	case s.waitsForHooks() && (!begun || drained && s.Node.Node != nil && s.Node.Node.UID != s.deletion.Node):
 		return "pre-terminate hooks were waited for already when it registered"
 	case s.instanceLeaves() && !begun:
 		return "the instance is gone or being deleted already"
@@ -70,14 +71,6 @@ func (s *Scope) whyNoNodeStage(annotation string, impossible bool) string {
 	}
 	return ""
 }
-
-// hasBegunDrain: a drain that had begun was not left out. Its completion may not have been written.
-func (s *Scope) hasBegunDrain() bool {
-	return !s.begins(StepDrain).IsZero() || s.wasDrained()
-}
-
-// wasDrained reports whether the drain of a Node of the Machine has ended, which may have registered again since.
-func (s *Scope) wasDrained() bool { return s.deletion.HasEnded(StepDrain, s.deletion.Node) }
 
 // waitsForHooks reports whether the Machine has begun to wait for pre-terminate hooks.
 func (s *Scope) waitsForHooks() bool { return !s.begins(StepPreTerminateHooks).IsZero() }
