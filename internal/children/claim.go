@@ -84,7 +84,7 @@ const (
 // delay the others; nothing is created meanwhile, because it may count later.
 func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 	own := make([]Child[CS], 0, len(s.candidates))
-	for _, m := range failedLast(s.candidates, func(m Child[CS]) bool { return s.memory.hasFailed(m.Key.Name) }) {
+	for _, m := range s.candidates {
 		c := s.decideClaim(m)
 		if c == claimOwn {
 			own = append(own, m)
@@ -97,11 +97,7 @@ func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 			s.owner.Requeue(engine.BehindRetry)
 			return nil, fmt.Errorf("%w: %s was changed a moment ago", engine.ErrStale, s.frame.says(m.Key))
 		}
-		taken, stays, err := m, c == claimRelease, error(nil)
-		if len(s.Unclaimed) < maxFailed {
-			taken, stays, err = s.take(ctx, m, c)
-			s.memory.attempted(m.Key.Name, s.memory.failed[m.Key.Name], err)
-		}
+		taken, stays, err := s.take(ctx, m, c)
 		switch {
 		case err != nil && engine.IsStale(err):
 			return nil, err

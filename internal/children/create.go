@@ -40,21 +40,26 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
-	hasFailed := func(e scale.Entry) bool { return s.memory.hasFailed(e.Name) }
-	done, left := s.Ledger, failedLast(s.Ledger.Pending, hasFailed)
+	done, left := s.Ledger, slices.Clone(s.Ledger.Pending)
+	slices.SortStableFunc(left, func(a, b scale.Entry) int { // one that has failed does not delay the others
+		return scale.TrueFirst(!s.memory.hasFailed(a.Name), !s.memory.hasFailed(b.Name))
+	})
 	if first := slices.DeleteFunc(slices.Clone(left), func(e scale.Entry) bool { return s.memory.failed[e.Name] == "" }); len(first) > 0 {
 		left = first // no other one is made before these are recognized
 	}
 	var names []string
 	var failed error
-	for len(left) > 0 && failed == nil && ctx.Err() == nil {
+	for len(left) > 0 && ctx.Err() == nil {
 		e := left[0]
 		left = left[1:]
 		uid, isNew, err := s.create(ctx, create, e)
-		if s.memory.attempted(e.Name, uid, err); err == nil {
-			done = done.Burn(e.Slot)
+		if failed = err; failed != nil {
+			s.memory.failed[e.Name] = uid
+			break
 		}
-		if failed = err; isNew && err == nil {
+		delete(s.memory.failed, e.Name)
+		done = done.Burn(e.Slot)
+		if isNew {
 			names = append(names, e.Name)
 		}
 	}

@@ -19,18 +19,6 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// maxFailed is the number of failures after which a pass tries no more children: more failures would have the same cause.
-const maxFailed = 8
-
-// failedLast puts what failed the last time behind the others, so that it does not delay them.
-func failedLast[T any](all []T, failed func(T) bool) []T {
-	if !slices.ContainsFunc(all, failed) {
-		return all
-	}
-	last := slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !failed(one) })
-	return append(slices.DeleteFunc(slices.Clone(all), failed), last...)
-}
-
 func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 
 // Delete requests the deletion of children, in order, each only as it was read, and so only while the owner controls it: one that was
@@ -58,12 +46,8 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 	name := s.frame.kind.GVK.Kind
 	var names []string
 	var failed []error
-	for _, v := range failedLast(victims, func(v scale.Victim) bool { return s.memory.hasFailed(v.Name) }) {
-		if len(failed) >= maxFailed {
-			break
-		}
-		err := s.deleteOne(ctx, v, versions[v.UID])
-		if s.memory.attempted(v.Name, s.memory.failed[v.Name], err); err != nil {
+	for _, v := range victims {
+		if err := s.deleteOne(ctx, v, versions[v.UID]); err != nil {
 			failed = append(failed, err)
 			continue
 		}

@@ -16,8 +16,8 @@ type Memory struct {
 
 	// lag is for how long the cache has not shown all children.
 	lag Lag
-	// failed are the names of the children whose adoption, release, deletion or creation failed the last time, each with the UID of the child
-	// that was not stored as it was created, if there is one: the others come first.
+	// failed are the names of the children whose creation failed the last time, each with the UID of the child that was not stored as it was
+	// created, if there is one: the others come first.
 	failed map[string]types.UID
 	// synced is what the children are in step with.
 	synced map[types.UID]inStep
@@ -34,14 +34,7 @@ func NewMemory() *Memory {
 	return &Memory{failed: map[string]types.UID{}, synced: map[types.UID]inStep{}}
 }
 
-// attempted remembers whether a request for a child has failed, and of which one that was not stored as it was created, if that is so.
-func (m *Memory) attempted(name string, uid types.UID, err error) {
-	if delete(m.failed, name); err != nil {
-		m.failed[name] = uid
-	}
-}
-
-// hasFailed reports whether a request for a child failed the last time.
+// hasFailed reports whether the creation of a child failed the last time.
 func (m *Memory) hasFailed(name string) bool {
 	_, failed := m.failed[name]
 	return failed
