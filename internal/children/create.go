@@ -87,10 +87,7 @@ func (s *Scope[S, U, CS, CU]) Refused() string {
 // reportCreated records events about children that were created, and why the next one was not, which it remembers.
 func (s *Scope[S, U, CS, CU]) reportCreated(names []string, failed error) {
 	name := s.frame.kind.GVK.Kind
-	s.memory.failedAt, s.memory.failure = time.Time{}, ""
-	if failed != nil {
-		s.memory.failedAt = s.frame.owner.Options.Clock.Now()
-	}
+	s.memory.failure = ""
 	if len(names) > 0 {
 		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulCreate", "Create"+name, "Created %s", s.frame.named(names))
 	}

@@ -3,7 +3,6 @@ package children
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -136,18 +135,10 @@ func (s *Scope[S, U, CS, CU]) AwaitRestored(ctx context.Context, desired int) er
 	return nil
 }
 
-// createPause is how long an owner waits after creations that were refused. Its passes in between see everything, and say so.
-const createPause = 5 * time.Second
-
-// Grow reserves n more slots, and creates the children of all reserved ones, but not shortly after creations have failed. Before it
-// reserves any, it asks the API server whether the cache shows all children, see ShowsAll: where it does not, nothing is created. Where
-// all names are taken, that is a hold. Slots that are only resumed were reserved by a pass that has asked. The ledger is written before
-// anything is created under its names.
+// Grow reserves n more slots, and creates the children of all reserved ones. Before it reserves any, it asks the API server whether the
+// cache shows all children, see ShowsAll: where it does not, nothing is created. Where all names are taken, that is a hold. Slots that are
+// only resumed were reserved by a pass that has asked. The ledger is written before anything is created under its names.
 func (s *Scope[S, U, CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n int, naming scale.Naming, create Make) error {
-	if wait := s.memory.failedAt.Add(createPause).Sub(s.frame.owner.Options.Clock.Now()); wait > 0 && wait <= createPause {
-		s.owner.Requeue(wait)
-		return s.WriteLedger(ctx, ledger)
-	}
 	if n > 0 {
 		shows, err := s.ShowsAll(ctx)
 		if err != nil || s.Waiting {

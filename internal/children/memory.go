@@ -1,8 +1,6 @@
 package children
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -21,9 +19,8 @@ type Memory struct {
 	failed map[string]types.UID
 	// synced is what the children are in step with.
 	synced map[types.UID]inStep
-	// failedAt is when the last attempt to create has failed, and failure why; zero and empty when it has not.
-	failedAt time.Time
-	failure  string
+	// failure is why the last attempt to create has failed, empty when it has not.
+	failure string
 }
 
 // inStep is a version of a child, and what of its owner it is in step with.
