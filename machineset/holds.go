@@ -68,7 +68,7 @@ func (s *Scope) preflight(ctx context.Context) error {
 		s.Hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
 		return nil //nolint:nilerr // the hold says it, and it has to be corrected
 	}
-	facts.HasControlPlane, facts.DesiredVersion, facts.CurrentVersion = state.DesiredVersion != "", state.DesiredVersion, state.CurrentVersion
+	facts.DesiredVersion, facts.CurrentVersion = state.DesiredVersion, state.CurrentVersion
 	s.check(facts)
 	return nil
 }

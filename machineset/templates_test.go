@@ -75,7 +75,7 @@ func TestWhatMachinesShareIsNoTemplate(t *testing.T) {
 
 func TestChecksThatFailKeepASetFromCreating(t *testing.T) {
 	t.Parallel()
-	newer := scale.PreflightFacts{HasControlPlane: true, DesiredVersion: "v1.35.0", CurrentVersion: "v1.35.0", Version: "v1.36.0"}
+	newer := scale.PreflightFacts{DesiredVersion: "v1.35.0", CurrentVersion: "v1.35.0", Version: "v1.36.0"}
 	odd := newer
 	odd.CurrentVersion = "latest"
 	fits := newer

@@ -149,7 +149,7 @@ func TestAnOwnerWithTheLedgerOfAnotherOneWaitsForItsChildren(t *testing.T) {
 	s, o := w.pass()
 	require.NoError(t, s.AwaitRestored(t.Context(), 1))
 	require.True(t, s.IsHeld(children.NotRestored("MachineSet")))
-	require.NoError(t, s.WriteLedger(t.Context(), s.Ledger.Burn(1)))
+	require.NoError(t, s.WriteLedger(t.Context(), s.Ledger.Abandon(1)))
 	require.Contains(t, o.State.Annotations[scale.LedgerAnnotation], "another", "that it waits is stored")
 	w.create(w.set("restored", "dead"))
 	w.eventually(func() bool { s, _ := w.pass(); return len(s.Own) == 1 })

@@ -40,7 +40,7 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
-	done, left := s.Ledger, slices.Clone(s.Ledger.Pending)
+	done, left := map[string]bool{}, slices.Clone(s.Ledger.Pending)
 	slices.SortStableFunc(left, func(a, b scale.Entry) int { // one that has failed does not delay the others
 		return scale.TrueFirst(!s.memory.hasFailed(a.Name), !s.memory.hasFailed(b.Name))
 	})
@@ -58,7 +58,7 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 			break
 		}
 		delete(s.memory.failed, e.Name)
-		done = done.Burn(e.Slot)
+		done[e.Name] = true
 		if isNew {
 			names = append(names, e.Name)
 		}
@@ -68,7 +68,7 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 		s.owner.Requeue(engine.ConflictRetry)
 	}
 	// Children that exist must leave the ledger: if one of them were deleted later, it would be made again.
-	if err := s.WriteLedger(context.WithoutCancel(ctx), done); err != nil && !patch.Retryable(err) {
+	if err := s.WriteLedger(context.WithoutCancel(ctx), s.Ledger.Settle(done)); err != nil && !patch.Retryable(err) {
 		return errors.Join(failed, err)
 	}
 	return failed

@@ -115,7 +115,7 @@ func (s *Scope[S, U, CS, CU]) Settle() scale.Ledger {
 		_, isUnkept := s.unkept[m.Key.Name]
 		there[m.Key.Name] = !isUnkept
 	}
-	return s.Ledger.Settle(func(name string) bool { return there[name] })
+	return s.Ledger.Settle(there)
 }
 
 // AwaitRestored holds an owner with the ledger of another one until it has as many children as desired, or a person sets

@@ -148,9 +148,11 @@ func (m *set) count() {
 		m.reserved = max(int(m.State.ObservedReplicas.Or(0))-len(m.machines), 0)
 		return
 	}
-	m.reserved = len(ledger.Settle(func(name string) bool {
-		return slices.ContainsFunc(m.machines, func(one machine) bool { return one.State.Key.Name == name })
-	}).Pending)
+	there := map[string]bool{}
+	for _, one := range m.machines {
+		there[one.State.Key.Name] = true
+	}
+	m.reserved = len(ledger.Settle(there).Pending)
 }
 
 // templatesStep reads the templates that a new set refers to. One that does not exist, or was not read, keeps the deployment from creating

@@ -35,10 +35,11 @@ func ExampleLedger() {
 	}
 	ledger, entries := scale.NewLedger().Reserve(2, naming, nil)
 	fmt.Println(strings.Count(ledger.String(), "workers-"), "names are taken") // written with the resource version that was read
-	for _, e := range entries {                                                // then created, each with its Stamp
-		ledger = ledger.Burn(e.Slot)
+	created := map[string]bool{}
+	for _, e := range entries { // then created, each with its Stamp
+		created[e.Name] = true
 	}
-	fmt.Println(ledger)
+	fmt.Println(ledger.Settle(created))
 	// Output:
 	// 2 names are taken
 	// {"uid":"5d1c","next":3}

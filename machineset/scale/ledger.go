@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -63,8 +65,11 @@ func ParseLedger(text string) (Ledger, error) {
 func NewLedger() Ledger { return Ledger{Next: 1} }
 
 // String returns the ledger as text for LedgerAnnotation. Equal ledgers give equal texts.
-func (l Ledger) String() string {
-	text, err := json.Marshal(l)
+func (l Ledger) String() string { return textOf(l) }
+
+// textOf returns a record as JSON.
+func textOf(record any) string {
+	text, err := json.Marshal(record)
 	if err != nil {
 		return "" // numbers and strings always have a text
 	}
@@ -98,12 +103,6 @@ func (l Ledger) Reserve(n int, naming Naming, taken func(name string) bool) (Led
 	return next, reserved
 }
 
-// Burn removes a slot that is not used again: its Machine exists, or another owner's object has its name.
-func (l Ledger) Burn(slot int64) Ledger {
-	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return e.Slot == slot })
-	return l
-}
-
 // Abandon forgets the n slots that were taken last. A Machine that is created under one of them all the same, by a process that has
 // not seen this, is one too many and is deleted like any other.
 func (l Ledger) Abandon(n int) Ledger {
@@ -112,10 +111,11 @@ func (l Ledger) Abandon(n int) Ledger {
 	return l
 }
 
-// Settle forgets the slots whose Machines are among those observed. It has to be written before one of these Machines is deleted: a slot
-// that is still reserved when its Machine is gone would be created again.
-func (l Ledger) Settle(observed func(name string) bool) Ledger {
-	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return observed(e.Name) })
+// Settle forgets the slots with these names, which are not used again: their Machines were observed or created, or another owner's object
+// has the name. It has to be written before one of these Machines is deleted: a slot that is still reserved when its Machine is gone would
+// be created again.
+func (l Ledger) Settle(done map[string]bool) Ledger {
+	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return done[e.Name] })
 	return l
 }
 
@@ -126,4 +126,24 @@ const rebuiltGap = 1 << 20
 // was seen and all that can have been taken since.
 func Rebuilt(set types.UID, highest int64) Ledger {
 	return Ledger{Set: set, Next: max(highest, 0) + rebuiltGap}
+}
+
+// SetUIDAnnotation and SlotAnnotation of everything that a set creates say for which slot of which set it was created.
+const (
+	SetUIDAnnotation = "machinist.dev/set-uid"
+	SlotAnnotation   = "machinist.dev/slot"
+	// MadeFromAnnotation of what a Machine refers to, and of a set that a deployment has made, is a digest of the template.
+	MadeFromAnnotation = "machinist.dev/made-from"
+)
+
+// Stamp returns the annotations of what is created for a slot.
+func Stamp(set types.UID, slot int64) map[string]string {
+	return map[string]string{SetUIDAnnotation: string(set), SlotAnnotation: strconv.FormatInt(slot, 10)}
+}
+
+// IsPartOf judges an object that exists under the name of a slot by its stamp alone: of what a Machine refers to, the Machine may have
+// become the controller already. One of another slot, or in deletion, is none: the slot is never used again, and the set does not wait.
+func IsPartOf(obj metav1.Object, set types.UID, slot int64) bool {
+	have := obj.GetAnnotations()
+	return obj.GetDeletionTimestamp() == nil && have[SetUIDAnnotation] == string(set) && have[SlotAnnotation] == strconv.FormatInt(slot, 10)
 }

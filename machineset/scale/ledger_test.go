@@ -75,7 +75,7 @@ func TestLedger_ReservesSlotsOnceAndSurvivesBeingStored(t *testing.T) {
 	if diff := cmp.Diff([]scale.Entry{{Slot: 4, Name: n.Name(4)}}, second); diff != "" {
 		t.Errorf("a slot whose name is taken is left out (-want +got):\n%s", diff)
 	}
-	l = l.Burn(4).Burn(1).Burn(2)
+	l = l.Settle(map[string]bool{n.Name(4): true, n.Name(1): true, n.Name(2): true})
 	if diff := cmp.Diff(scale.Ledger{Set: "set-uid", Next: 5, Pending: []scale.Entry{}}, l); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -93,8 +93,8 @@ func TestLedger_TenThousandSlotsUnderFiveCharactersHaveTenThousandNames(t *testi
 		for _, e := range reserved {
 			require.False(t, names[e.Name], e.Name)
 			names[e.Name] = true
-			l = l.Burn(e.Slot)
 		}
+		l = l.Settle(names)
 	}
 	t.Logf("%d slots burnt", l.Next-1-10_000)
 }
@@ -143,10 +143,10 @@ func TestLedger_AbandonsTheYoungestAndSettlesWhatWasSeen(t *testing.T) {
 	}
 	require.Empty(t, l.Abandon(7).Pending)
 	require.Len(t, l.Abandon(-1).Pending, 3)
-	if diff := cmp.Diff(taken[1:], l.Settle(func(name string) bool { return name == taken[0].Name || name == "other" }).Pending); diff != "" {
+	if diff := cmp.Diff(taken[1:], l.Settle(map[string]bool{taken[0].Name: true, "other": true}).Pending); diff != "" {
 		t.Error(diff)
 	}
-	same := l.Settle(func(name string) bool { return name == "other" })
+	same := l.Settle(map[string]bool{"other": true})
 	require.Equal(t, l.String(), same.String(), "what changes nothing is not written")
 }
 

@@ -89,7 +89,13 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
 	}
 	m.Marked = Marked(state.Annotations, marks...)
-	m.readHealth(state)
+	m.Ailing, m.recovered = Ailing(state), recovered(state)
+	_, m.remediateFirst = state.Annotations[RemediateAnnotation]
+	owner := meta.FindStatusCondition(state.Conditions, contract.ConditionOwnerRemediated)
+	m.remediating = owner != nil && owner.Status == metav1.ConditionFalse && owner.Reason == contract.ReasonMachineDeleting
+	if m.Available {
+		m.availableSince = meta.FindStatusCondition(state.Conditions, contract.ConditionAvailable).LastTransitionTime.Time
+	}
 	if text, found := state.Annotations[MarkedAtAnnotation]; found {
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
 			m.Marked, m.markedAt = true, at
@@ -114,17 +120,6 @@ func Unreachable(state *contract.MachineState) bool {
 		return (c.Type == contract.ConditionNodeReady || c.Type == conditionNodeHealthy) && c.Status == metav1.ConditionUnknown &&
 			c.Reason == contract.ReasonConnectionDown
 	})
-}
-
-// readHealth reads what health checks and the owner have said.
-func (m *Machine) readHealth(state *contract.MachineState) {
-	m.Ailing, m.recovered = Ailing(state), recovered(state)
-	_, m.remediateFirst = state.Annotations[RemediateAnnotation]
-	owner := meta.FindStatusCondition(state.Conditions, contract.ConditionOwnerRemediated)
-	m.remediating = owner != nil && owner.Status == metav1.ConditionFalse && owner.Reason == contract.ReasonMachineDeleting
-	if m.Available {
-		m.availableSince = meta.FindStatusCondition(state.Conditions, contract.ConditionAvailable).LastTransitionTime.Time
-	}
 }
 
 // recovered reports whether the owner has said something of a Machine that its health check does not find unhealthy any more. One without a

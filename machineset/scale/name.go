@@ -26,10 +26,9 @@ const (
 
 // Naming gives the Machines of one set their names. Safe for concurrent use.
 type Naming struct {
-	set      types.UID
-	prefix   string
-	template *template.Template
-	values   map[string]any
+	set    types.UID
+	prefix string
+	render func(random string) (string, error) // nil for the default names
 }
 
 // NewNaming returns the naming of a set. An empty text means the name of the set and a suffix; another one is a Go template, with
@@ -40,11 +39,16 @@ func NewNaming(set types.UID, setName, clusterName, text string) (Naming, error)
 	if text == "" {
 		return n, nil
 	}
-	var err error
-	if n.template, err = template.New("name").Option("missingkey=error").Parse(text); err != nil {
+	parsed, err := template.New("name").Option("missingkey=error").Parse(text)
+	if err != nil {
 		return Naming{}, fmt.Errorf("naming template %q: %w", text, err)
 	}
-	n.values = map[string]any{"machineSet": map[string]any{"name": setName}, "cluster": map[string]any{"name": clusterName}}
+	named := func(name string) map[string]any { return map[string]any{"name": name} }
+	n.render = func(random string) (string, error) {
+		var out strings.Builder
+		err := parsed.Execute(&out, map[string]any{"machineSet": named(setName), "cluster": named(clusterName), "random": random})
+		return out.String(), err
+	}
 	one, err := n.render("aaaaa")
 	other, otherErr := n.render("bbbbb")
 	if err = cmp.Or(err, otherErr); err != nil {
@@ -63,7 +67,7 @@ func NewNaming(set types.UID, setName, clusterName, text string) (Naming, error)
 // deleted and made again are others; it does not depend on the Machine template, and must never be parsed.
 func (n Naming) Name(slot int64) string {
 	suffix := n.suffix(slot)
-	if n.template == nil {
+	if n.render == nil {
 		return n.plain(suffix)
 	}
 	random := suffix[:randomLength]
@@ -85,12 +89,6 @@ func fit(name, random string) string {
 		return name
 	}
 	return name[:maxNameLength-randomLength] + random
-}
-
-func (n Naming) render(random string) (string, error) {
-	var out strings.Builder
-	err := n.template.Execute(&out, map[string]any{"machineSet": n.values["machineSet"], "cluster": n.values["cluster"], "random": random})
-	return out.String(), err
 }
 
 // suffix is what tells slots apart.

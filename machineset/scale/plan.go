@@ -1,6 +1,11 @@
 package scale
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -82,15 +87,88 @@ func planWithin(f Facts, ceiling int) Decision {
 
 // victims are the Machines to delete, if n go. A Machine in deletion is one of these, so that no other is deleted in its place.
 func (f Facts) victims(n int) []Victim {
-	refs := make([]*Machine, len(f.Machines))
-	for i := range f.Machines {
-		refs[i] = &f.Machines[i]
-	}
 	var victims []Victim
-	for _, m := range First(f.Order, refs, n, func(m *Machine) *Machine { return m }) {
+	for _, m := range First(f.Order, slices.Clone(f.Machines), n, func(m Machine) *Machine { return &m }) {
 		if !m.Deleting {
 			victims = append(victims, Victim{m.Name, m.UID})
 		}
 	}
 	return victims
+}
+
+// ReceivedAnnotation of a set holds Received as text. The deployment writes it together with spec.replicas.
+const ReceivedAnnotation = "machinist.dev/received-machines"
+
+// Received are the names of the Machines that were moved to a set, still have contract.InPlaceMoved, and are included in its number of
+// replicas, sorted. A set that counted a moved Machine before its replicas were raised would delete one too many. Rule: Cluster API's
+// acknowledged-move annotation.
+type Received []string
+
+// ReceivedBy reads what the annotations of a set have.
+func ReceivedBy(set *contract.Metadata) Received {
+	return strings.FieldsFunc(set.Annotations[ReceivedAnnotation], func(r rune) bool { return r == ',' })
+}
+
+// String returns the value of ReceivedAnnotation.
+func (r Received) String() string { return strings.Join(r, ",") }
+
+// Counted returns the Machines that a set counts: all but those moved to it that are not received yet. The input is not changed.
+func (r Received) Counted(machines []Machine) []Machine {
+	return slices.DeleteFunc(slices.Clone(machines), func(m Machine) bool {
+		return m.Moved && !m.Deleting && !slices.Contains(r, m.Name)
+	})
+}
+
+// Order says which of equally dispensable Machines go first.
+type Order string
+
+// The orders of Cluster API. Rule: MachineSet spec.deletion.order.
+const (
+	// Random goes by the UID: without preference, and the same in every pass.
+	Random Order = "Random"
+	// Newest and Oldest go by the time of creation.
+	Newest Order = "Newest"
+	Oldest Order = "Oldest"
+)
+
+// ParseOrder returns the order that a set names; empty means Random. The error names the orders there are.
+func ParseOrder(text string) (Order, error) {
+	if o := cmp.Or(Order(text), Random); slices.Contains([]Order{Random, Newest, Oldest}, o) {
+		return o, nil
+	}
+	return "", fmt.Errorf("deletion order %q: want Random, Newest or Oldest", text)
+}
+
+// compare returns a negative number when a goes before b, and never 0 for Machines of different names. It is a total order.
+//
+// Machines in deletion come first, then marked ones, then all that are not paused. Among those, it is those with a lower priority, those
+// being changed in place, unhealthy ones, those that are not ready, and last, among equals, what the order says. Cluster API adds these up
+// as weights, in which an old healthy Machine weighs as much as an unhealthy one (capi-sets.md 2.4); here each decides alone.
+func (o Order) compare(a, b *Machine) int {
+	if c := cmp.Or(TrueFirst(a.Deleting, b.Deleting), TrueFirst(a.Marked, b.Marked), TrueFirst(!a.Paused, !b.Paused)); c != 0 {
+		return c
+	}
+	if c := cmp.Or(cmp.Compare(a.Priority, b.Priority), before(a.markedAt, b.markedAt), TrueFirst(a.Updating, b.Updating),
+		TrueFirst(a.Unhealthy, b.Unhealthy), TrueFirst(!a.Ready, !b.Ready)); c != 0 {
+		return c
+	}
+	c := cmp.Compare(a.UID, b.UID)
+	switch o {
+	case Newest:
+		c = b.Created.Compare(a.Created)
+	case Oldest:
+		c = before(a.Created, b.Created)
+	case Random:
+	}
+	return cmp.Or(c, cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+// First returns the n of all that go first, in order. It changes the order of all, whose first n they are. A value of T has, or is, a
+// Machine.
+func First[T any](o Order, all []T, n int, of func(T) *Machine) []T {
+	if n = min(n, len(all)); n <= 0 {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b T) int { return o.compare(of(a), of(b)) })
+	return all[:n:n]
 }

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -30,10 +31,8 @@ const maxVersionSkew = 3
 // PreflightFacts are what the checks before a creation look at. Versions have or lack their leading v, and may lack the
 // patch.
 type PreflightFacts struct {
-	// HasControlPlane: the Cluster names an object as its control plane, and that object has a version. Without, nothing is checked.
-	HasControlPlane bool
-	// DesiredVersion and CurrentVersion are the control plane's; CurrentVersion, the lowest one of its machines, is empty while it is
-	// being made.
+	// DesiredVersion and CurrentVersion are the control plane's. Nothing is checked without the first, because the Cluster has no control
+	// plane or that has no version. CurrentVersion, the lowest one of its machines, is empty while it is being made.
 	DesiredVersion, CurrentVersion string
 	// Version is that of the Machines; empty leaves out the checks of versions.
 	Version string
@@ -61,7 +60,7 @@ func parseVersion(text string) (*version.Version, error) {
 // Preflight returns what speaks against creating a Machine now, sorted; nothing when all is well. The error says that a version cannot
 // be read: then it is not known, and nothing should be created either.
 func Preflight(f PreflightFacts) ([]Hold, error) {
-	if !f.HasControlPlane || f.Skips(CheckAll) {
+	if f.DesiredVersion == "" || f.Skips(CheckAll) {
 		return nil, nil
 	}
 	desired, err := parseVersion(f.DesiredVersion)
@@ -94,12 +93,7 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 
 // Skips reports whether a check is left out. CheckAll stands for all of them: then the control plane need not be read.
 func (f PreflightFacts) Skips(check string) bool {
-	for name := range strings.SplitSeq(f.Skip, ",") {
-		if strings.TrimSpace(name) == check {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.FieldsFunc(f.Skip, func(r rune) bool { return r == ',' || r == ' ' }), check)
 }
 
 // unstable says why the control plane is not stable, empty when it is.

@@ -11,7 +11,7 @@ import (
 func TestPreflight_HoldsCreationWhileTheControlPlaneCannotTakeMachines(t *testing.T) {
 	t.Parallel()
 	type facts = scale.PreflightFacts
-	stable := facts{HasControlPlane: true, DesiredVersion: "v1.36.3", CurrentVersion: "v1.36.3", Version: "v1.36.3"}
+	stable := facts{DesiredVersion: "v1.36.3", CurrentVersion: "v1.36.3", Version: "v1.36.3"}
 	with := func(change func(*facts)) facts {
 		f := stable
 		change(&f)
@@ -37,16 +37,16 @@ func TestPreflight_HoldsCreationWhileTheControlPlaneCannotTakeMachines(t *testin
 		"kubeadm of another patch":   {with(func(f *facts) { f.Version, f.Kubeadm = "v1.36.0", true }), nil},
 		"Machines without a version": {with(func(f *facts) { f.Version = "" }), nil},
 		"a managed control plane names no patch": {
-			facts{HasControlPlane: true, DesiredVersion: "v1.36", CurrentVersion: "v1.36", Version: "v1.36"}, nil},
+			facts{DesiredVersion: "v1.36", CurrentVersion: "v1.36", Version: "v1.36"}, nil},
 		"a distribution reports its own release": {with(func(f *facts) {
 			f.DesiredVersion, f.CurrentVersion, f.Version = "v1.33.1", "v1.33.1-k0s.0", "v1.33.1"
 		}), nil},
 		"a managed control plane reports a patch": {with(func(f *facts) { f.DesiredVersion, f.CurrentVersion = "1.36", "v1.36.3-eks-1" }), nil},
 		"a managed control plane is upgraded": {with(func(f *facts) { f.DesiredVersion, f.CurrentVersion = "v1.36", "v1.35" }),
 			[]string{"ControlPlaneIsStable"}},
-		"everything at once": {facts{HasControlPlane: true, DesiredVersion: "v1.36.3", Version: "v1.30.0", Kubeadm: true},
+		"everything at once": {facts{DesiredVersion: "v1.36.3", Version: "v1.30.0", Kubeadm: true},
 			[]string{"ControlPlaneIsStable", "KubeadmVersionSkew", "KubernetesVersionSkew"}},
-		"all left out": {facts{HasControlPlane: true, Skip: "X, All"}, nil},
+		"all left out": {facts{DesiredVersion: "nonsense", Skip: "X, All"}, nil},
 		"some left out": {with(func(f *facts) {
 			f.CurrentVersion, f.Version, f.Skip = "", "v1.37.0", "ControlPlaneIsStable , KubeadmVersionSkew"
 		}),
@@ -73,14 +73,14 @@ func TestPreflight_ReadsTheVersionsThatClusterAPIReads(t *testing.T) {
 		"latest": false,
 		"v":      false,
 	} {
-		_, err := scale.Preflight(scale.PreflightFacts{HasControlPlane: true, DesiredVersion: version, CurrentVersion: version, Version: version})
+		_, err := scale.Preflight(scale.PreflightFacts{DesiredVersion: version, CurrentVersion: version, Version: version})
 		require.Equal(t, good, err == nil, "%q: %v", version, err)
 	}
 }
 
 func TestPreflight_AVersionThatCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
-	f := scale.PreflightFacts{HasControlPlane: true, DesiredVersion: "v1.36.3", CurrentVersion: "v1.36.3", Version: "v1.36.3"}
+	f := scale.PreflightFacts{DesiredVersion: "v1.36.3", CurrentVersion: "v1.36.3", Version: "v1.36.3"}
 	for want, change := range map[string]func(*scale.PreflightFacts){
 		"version of the control plane":           func(f *scale.PreflightFacts) { f.DesiredVersion = "latest" },
 		"version that the control plane reports": func(f *scale.PreflightFacts) { f.CurrentVersion = "latest" },

@@ -101,11 +101,13 @@ func (p *process) decide(s *server, set, seen snapshot, desired int) (ledger, ne
 		ledger, _ = scale.ParseLedger(set.ledger)
 	}
 	var observed []scale.Machine
+	shown := map[string]bool{}
 	for name, m := range seen.machines {
+		shown[name] = true
 		observed = append(observed, scale.Machine{Name: name, UID: types.UID(name), Slot: m.slot, Deleting: m.deleting,
 			Priority: scale.DefaultPriority})
 	}
-	settled := ledger.Settle(func(name string) bool { _, found := seen.machines[name]; return found })
+	settled := ledger.Settle(shown)
 	d := scale.Plan(scale.Facts{Desired: contract.Some(desired), Machines: observed, Reserved: len(settled.Pending)})
 	next = settled.Abandon(d.Abandon)
 	if (d.Create > 0 || len(next.Pending) > 0) && !showsAll(s, seen) {
@@ -118,15 +120,11 @@ func (p *process) decide(s *server, set, seen snapshot, desired int) (ledger, ne
 }
 
 func (p *process) create(s *server, ledger scale.Ledger, e scale.Entry) scale.Ledger {
-	have, exists := s.machines[e.Name]
-	switch {
-	case !exists:
+	if _, exists := s.machines[e.Name]; !exists {
 		s.commit(func() { s.machines[e.Name] = stored{slot: e.Slot} })
 		s.machined[e.Slot]++
-	case have.slot != e.Slot || have.deleting:
-		return ledger.Burn(e.Slot)
 	}
-	return ledger.Burn(e.Slot)
+	return ledger.Settle(map[string]bool{e.Name: true})
 }
 
 // showsAll reports whether a cache shows all Machines that a consistent list has.

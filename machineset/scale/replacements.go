@@ -73,11 +73,7 @@ func (p Replacements) Text(set types.UID) string {
 	if len(p.Names) == 0 && p.Count == 0 {
 		return ""
 	}
-	text, err := json.Marshal(storedReplacements{set, p})
-	if err != nil {
-		return "" // numbers and strings always have a text
-	}
-	return string(text)
+	return textOf(storedReplacements{set, p})
 }
 
 // ReplacedBy returns the names of the Machines that a set has recorded as to be replaced; some of them may be gone. There are none while
