@@ -2,6 +2,7 @@ package machineset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -17,22 +18,38 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
+// templatesStep reads the templates that new Machines need. One that does not exist, or was not read, keeps the set from creating, and
+// from nothing else. A set in deletion needs none.
+func templatesStep(ctx context.Context, s *Scope) (Result, error) {
+	if !s.State.Deleting.IsZero() {
+		return Result{}, nil
+	}
+	var bootstrap, infrastructure error
+	s.templates.bootstrap, bootstrap = s.template(ctx, s.State.Template.Bootstrap)
+	s.templates.infrastructure, infrastructure = s.template(ctx, s.State.Template.Infrastructure)
+	return Result{}, errors.Join(bootstrap, infrastructure)
+}
+
+func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object, error) {
+	found, problem, err := s.ReadTemplate(ctx, ref)
+	if problem != (external.Problem{}) {
+		s.Hold(problem.Reason, problem.Message)
+	}
+	return found, err
+}
+
 // createMachine creates what the Machine of a slot refers to, and returns the Machine to create. own is false when an object of another
 // owner has the name. What was made for a slot that is given up afterwards stays until the set goes, which owns it: its provider makes
 // nothing of it without a Machine.
 func (s *Scope) createMachine(ctx context.Context, e scale.Entry) (machine client.Object, own bool, err error) {
 	seed := s.seed(e)
-	for _, part := range []struct {
-		template external.Object
-		ref      *contract.Ref
-		version  *string
-	}{
-		{s.templates.bootstrap, &seed.Bootstrap, &seed.BootstrapVersion},
-		{s.templates.infrastructure, &seed.Infrastructure, &seed.InfrastructureVersion},
-	} {
-		if *part.ref, *part.version, own, err = s.createPart(ctx, part.template, e, seed); err != nil || !own {
-			return nil, own, err
-		}
+	seed.Bootstrap, seed.BootstrapVersion, own, err = s.createPart(ctx, s.templates.bootstrap, e, seed)
+	if err != nil || !own {
+		return nil, own, err
+	}
+	seed.Infrastructure, seed.InfrastructureVersion, own, err = s.createPart(ctx, s.templates.infrastructure, e, seed)
+	if err != nil || !own {
+		return nil, own, err
 	}
 	machine, err = s.newMachine(seed)
 	return machine, true, err
@@ -90,7 +107,7 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	}
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(gvk)
-	if err := s.machines.Existing(ctx, have, gvk.Kind, e.Name); err != nil {
+	if err := s.env.machines.Existing(ctx, have, gvk.Kind, s.key(e.Name)); err != nil {
 		return ref, gvk.Version, true, err
 	}
 	if !scale.IsPartOf(have, s.State.UID, e.Slot) {

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ const (
 // new labels. Neither is one of another Cluster, nor one that was never as its owner has made it. Rule: the ReplicaSet controller's claims.
 func (s *Scope[S, U, CS, CU]) decideClaim(m Child[CS]) claim {
 	owner := s.owner.Common()
-	controller := controllerOf(m.OwnerReferences)
+	controller := metav1.GetControllerOfNoCopy(&metav1.ObjectMeta{OwnerReferences: m.OwnerReferences})
 	matches := s.Selector.Matches(labels.Set(m.Labels))
 	goes := !owner.Deleting.IsZero() || !m.Deleting.IsZero()
 	switch {
@@ -54,13 +55,6 @@ func (s *Scope[S, U, CS, CU]) decideClaim(m Child[CS]) claim {
 	return claimNone
 }
 
-func controllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
-	if at := slices.IndexFunc(owners, engine.IsController); at >= 0 {
-		return &owners[at]
-	}
-	return nil
-}
-
 // Owned returns owner references with the owner as the controller, in place of any other one. have is not changed.
 func Owned(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
 	return contract.WithOwner(slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool {
@@ -72,13 +66,6 @@ func Owned(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.O
 func released(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
 }
-
-// Reasons and actions of events that claims record on the owner; the name of the child follows the actions. The reasons are Cluster API's.
-const (
-	eventAdopt       = "SuccessfulAdopt"
-	eventFailedAdopt = "FailedAdopt"
-	eventRelease     = "SuccessfulRelease"
-)
 
 // claim adopts and releases, and sets the children that the owner controls then. One that could not be adopted or released does not
 // delay the others; nothing is created meanwhile, because it may count later.
@@ -110,7 +97,7 @@ func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 			own = append(own, taken)
 		}
 	}
-	slices.SortFunc(s.Unclaimed, byText)
+	slices.SortFunc(s.Unclaimed, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return own, nil
 }
 
@@ -136,11 +123,11 @@ func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (t
 		return m, false, fmt.Errorf("release: %w", err)
 	case err != nil:
 		if !patch.Retryable(err) {
-			s.owner.Eventf(corev1.EventTypeWarning, eventFailedAdopt, "Adopt"+name, "Failed to adopt %s %q: %v", name, m.Key.Name, err)
+			s.owner.Eventf(corev1.EventTypeWarning, "FailedAdopt", "Adopt"+name, "Failed to adopt %s %q: %v", name, m.Key.Name, err)
 		}
 		return m, false, fmt.Errorf("adopt: %w", err)
 	case c == claimRelease:
-		s.owner.Eventf(corev1.EventTypeNormal, eventRelease, "Release"+name, "Released %s %q, whose labels were changed", name, m.Key.Name)
+		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulRelease", "Release"+name, "Released %s %q, whose labels were changed", name, m.Key.Name)
 		return m, false, nil
 	}
 	taken, err = s.frame.child(written)
@@ -150,6 +137,6 @@ func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (t
 	case !slices.ContainsFunc(taken.OwnerReferences, func(have metav1.OwnerReference) bool { return contract.IsOwner(have, ref) }):
 		return m, false, fmt.Errorf("adopt: the owner reference of %s is not kept: a webhook may remove it", s.frame.says(m.Key))
 	}
-	s.owner.Eventf(corev1.EventTypeNormal, eventAdopt, "Adopt"+name, "Adopted %s %q", name, m.Key.Name)
+	s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulAdopt", "Adopt"+name, "Adopted %s %q", name, m.Key.Name)
 	return taken, true, nil
 }

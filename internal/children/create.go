@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,10 +114,10 @@ func (s *Scope[S, U, CS, CU]) create(ctx context.Context, create Make, e scale.E
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		have := engine.NewObject(s.frame.kind)
-		if err := s.Existing(ctx, have, s.frame.kind.GVK.Kind, e.Name); err != nil {
+		if err := s.frame.Existing(ctx, have, s.frame.kind.GVK.Kind, s.key(e.Name)); err != nil {
 			return "", false, err
 		}
-		if s.controlled(have) || s.memory.failed[e.Name] == have.GetUID() {
+		if metav1.IsControlledBy(have, s.owner.Object) || s.memory.failed[e.Name] == have.GetUID() {
 			return have.GetUID(), false, s.notKept(have, e)
 		}
 		return "", false, nil
@@ -124,10 +125,4 @@ func (s *Scope[S, U, CS, CU]) create(ctx context.Context, create Make, e scale.E
 		return "", false, fmt.Errorf("create %s: %w", s.frame.says(s.key(e.Name)), err)
 	}
 	return child.GetUID(), true, s.notKept(child, e)
-}
-
-// Existing reads an object of the owner's namespace that is said to exist from the API server itself. The error matches engine.ErrStale
-// when it is gone.
-func (s *Scope[S, U, CS, CU]) Existing(ctx context.Context, into client.Object, kind, name string) error {
-	return s.frame.existing(ctx, into, kind, s.key(name))
 }

@@ -1,7 +1,6 @@
 package children
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +17,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
-
-func byText(a, b error) int { return cmp.Compare(a.Error(), b.Error()) }
 
 // Delete requests the deletion of children, in order, each only as it was read, and so only while the owner controls it: one that was
 // chosen because it was not available may be available by now. A rejected one does not delay the others, and no other one is deleted in
@@ -47,18 +44,16 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 	var names []string
 	var failed []error
 	for _, v := range victims {
-		if err := s.deleteOne(ctx, v, versions[v.UID]); err != nil {
-			failed = append(failed, err)
-			continue
+		err := s.deleteOne(ctx, v, versions[v.UID])
+		if failed = append(failed, err); err == nil {
+			names = append(names, v.Name)
+		} else if !engine.IsStale(err) {
+			s.Undeleted = append(s.Undeleted, engine.Bounded(err.Error(), engine.MaxNoteLength))
 		}
-		names = append(names, v.Name)
 	}
-	slices.SortFunc(failed, byText)
+	slices.Sort(s.Undeleted)
 	if len(names) > 0 {
 		s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulDelete", "Delete"+name, "Deleted %s", s.frame.named(names))
-	}
-	for _, err := range slices.DeleteFunc(slices.Clone(failed), engine.IsStale) {
-		s.Undeleted = append(s.Undeleted, engine.Bounded(err.Error(), engine.MaxNoteLength))
 	}
 	if len(s.Undeleted) > 0 {
 		s.owner.Eventf(corev1.EventTypeWarning, "FailedDelete", "Delete"+name, "Failed to delete %ss: %v", name, s.Undeleted[0])
@@ -69,7 +64,7 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 // sameOwner confirms with the API server that the owner is as it was read. The error matches engine.ErrStale.
 func (s *Scope[S, U, CS, CU]) sameOwner(ctx context.Context) error {
 	owner, now := s.owner.Common(), engine.NewObject(s.frame.owner.Kind)
-	err := s.frame.existing(ctx, now, s.frame.owner.Kind.GVK.Kind, owner.Key)
+	err := s.frame.Existing(ctx, now, s.frame.owner.Kind.GVK.Kind, owner.Key)
 	if err == nil && now.GetResourceVersion() != owner.ResourceVersion {
 		err = fmt.Errorf("%w: %s %s has changed", engine.ErrStale, s.frame.owner.Kind.GVK.Kind, owner.Key)
 	}

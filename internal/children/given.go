@@ -44,10 +44,8 @@ func (g Given) Of(made contract.Object, annotation string) (client.Object, error
 	if !ok {
 		return nil, fmt.Errorf("%T is no client.Object", made)
 	}
-	annotations := maps.Clone(made.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{} // Create refuses it
-	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, made.GetAnnotations())
 	annotations[annotation] = g.Text()
 	child.SetAnnotations(annotations)
 	return child, nil

@@ -60,13 +60,13 @@ func decideLedger(owner contract.Common, highest int64, controls bool) (ledger s
 
 // readLedger sets Ledger, holds an owner whose ledger cannot be read, and reports whether it is lost.
 func (s *Scope[S, U, CS, CU]) readLedger() (lost bool) {
-	owner, controls, highest := s.owner.Common(), false, int64(0)
+	owner, controls := s.owner.Common(), false
 	for _, m := range s.candidates {
-		highest = max(highest, scale.SlotOf(m.Metadata, owner.UID))
-		controls = controls || s.isController(m.OwnerReferences)
+		s.highest = max(s.highest, scale.SlotOf(m.Metadata, owner.UID))
+		controls = controls || metav1.IsControlledBy(m.Object, s.owner.Object)
 	}
 	var err error
-	if s.Ledger, lost, s.restored, err = decideLedger(owner, highest, controls); err != nil {
+	if s.Ledger, lost, s.restored, err = decideLedger(owner, s.highest, controls); err != nil {
 		s.Hold(ReasonLedgerUnreadable, fmt.Sprintf("annotation %s: %v: correct it, or remove it", scale.LedgerAnnotation, err))
 	}
 	return lost
@@ -78,10 +78,7 @@ func (s *Scope[S, U, CS, CU]) rebuildLedger(ctx context.Context) error {
 	if shows, err := s.ShowsAll(ctx); err != nil || !shows {
 		return err
 	}
-	if behind := scale.Rebuilt(s.owner.Common().UID, s.highest); behind.Next > s.Ledger.Next {
-		s.Ledger = behind
-	}
-	return s.commit(ctx, s.Ledger)
+	return s.commit(ctx, scale.Rebuilt(s.owner.Common().UID, s.highest))
 }
 
 // WriteLedger writes a ledger that differs from the stored one, with the resourceVersion of the owner that was read, and sets Ledger. An
@@ -158,15 +155,4 @@ func (s *Scope[S, U, CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n i
 		return err
 	}
 	return s.Create(ctx, create)
-}
-
-// controlled reports whether the owner controls an object.
-func (s *Scope[S, U, CS, CU]) controlled(obj metav1.Object) bool {
-	return s.isController(obj.GetOwnerReferences())
-}
-
-// isController reports whether the owner is the controller among owners.
-func (s *Scope[S, U, CS, CU]) isController(among []metav1.OwnerReference) bool {
-	controller := controllerOf(among)
-	return controller != nil && controller.UID == s.owner.Common().UID
 }

@@ -61,7 +61,7 @@ func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 		names[m.Name] = true
 		s.highest = max(s.highest, scale.SlotOf(&contract.Metadata{Annotations: m.Annotations}, s.owner.Common().UID))
 		if cluster := m.Labels[contract.ClusterNameLabel]; s.isLeft(m) && cluster != "" && cluster != s.owner.Common().ClusterName {
-			s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind.GVK.Kind, s.owner.Common(), cluster))
+			s.Hold(ReasonClaimFailed, engine.ClusterChanged(s.frame.owner.Kind.GVK.Kind, s.owner.Common(), cluster))
 		}
 		if state, known := shown[m.UID]; s.concerns(m) && (!known || state != m.Annotations[contract.InPlaceStateAnnotation]) {
 			missing = append(missing, m.Name)
@@ -89,7 +89,7 @@ func (s *Scope[S, U, CS, CU]) isLeft(m *metav1.PartialObjectMetadata) bool {
 // concerns reports whether a child is one of those that the cache is asked for.
 func (s *Scope[S, U, CS, CU]) concerns(m *metav1.PartialObjectMetadata) bool {
 	controller := metav1.GetControllerOfNoCopy(m)
-	return s.controlled(m) || ((controller == nil || s.frame.isOwner(controller, s.owner.Common().Key.Name)) &&
+	return metav1.IsControlledBy(m, s.owner.Object) || ((controller == nil || s.frame.isOwner(controller, s.owner.Common().Key.Name)) &&
 		s.Selector.Matches(labels.Set(m.Labels)))
 }
 
@@ -110,7 +110,7 @@ func (f *Frame[S, U, CS, CU]) EachLive(ctx context.Context, namespace string, ea
 func (s *Scope[S, U, CS, CU]) Live(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
 	own := map[string]metav1.PartialObjectMetadata{}
 	err := s.frame.EachLive(ctx, s.owner.Common().Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		if s.controlled(m) {
+		if metav1.IsControlledBy(m, s.owner.Object) {
 			own[m.Name] = *m
 		}
 	})

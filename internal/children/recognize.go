@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,23 +23,18 @@ import (
 func (s *Scope[S, U, CS, CU]) lost(obj client.Object, e scale.Entry) string {
 	owner := s.owner.Common()
 	made, err := s.frame.child(obj)
-	inCluster := err != nil || s.inCluster(made)
 	var all []string
-	for _, part := range []struct {
-		name string
-		kept bool
-	}{
-		{"metadata.name", obj.GetName() == e.Name},
-		{"metadata.namespace", obj.GetNamespace() == owner.Key.Namespace},
-		{"metadata.labels", s.Selector.Matches(labels.Set(obj.GetLabels()))},
-		{"metadata.annotations", scale.IsPartOf(obj, owner.UID, e.Slot)},
-		{"metadata.ownerReferences", s.controlled(obj)},
-		{"the name of its Cluster", inCluster},
-	} {
-		if !part.kept {
-			all = append(all, part.name)
+	compare := func(part string, kept bool) {
+		if !kept {
+			all = append(all, part)
 		}
 	}
+	compare("metadata.name", obj.GetName() == e.Name)
+	compare("metadata.namespace", obj.GetNamespace() == owner.Key.Namespace)
+	compare("metadata.labels", s.Selector.Matches(labels.Set(obj.GetLabels())))
+	compare("metadata.annotations", scale.IsPartOf(obj, owner.UID, e.Slot))
+	compare("metadata.ownerReferences", metav1.IsControlledBy(obj, s.owner.Object))
+	compare("the name of its Cluster", err != nil || s.inCluster(made))
 	return strings.Join(all, ", ")
 }
 
@@ -102,7 +98,7 @@ func (s *Scope[S, U, CS, CU]) recognize(m Child[CS]) {
 		return
 	}
 	if !s.inCluster(m) {
-		s.unrecognized(engine.ClusterChanged(s.frame.owner.Kind.GVK.Kind, owner, have.ClusterName))
+		s.Hold(ReasonClaimFailed, engine.ClusterChanged(s.frame.owner.Kind.GVK.Kind, owner, have.ClusterName))
 	}
 	if e, found := s.reserved(m.Key.Name); found {
 		if err := s.notKept(m.Object, e); err != nil {
@@ -110,15 +106,8 @@ func (s *Scope[S, U, CS, CU]) recognize(m Child[CS]) {
 				s.unkept = map[string]Child[CS]{}
 			}
 			s.unkept[m.Key.Name] = m
-			s.unrecognized(err.Error())
+			s.Hold(ReasonClaimFailed, err.Error())
 		}
-	}
-}
-
-// unrecognized holds the owner because of a child, which a person or another component has to mend.
-func (s *Scope[S, U, CS, CU]) unrecognized(why string) {
-	if !slices.Contains(s.Holds, scale.Hold{Reason: ReasonClaimFailed, Message: why}) {
-		s.Hold(ReasonClaimFailed, why)
 	}
 }
 

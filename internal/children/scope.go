@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -97,7 +98,7 @@ func (s *Scope[S, U, CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 			if seen[obj.GetName()] {
 				return false
 			}
-			wanted := s.Selector.Matches(labels.Set(obj.GetLabels())) || key != freeKey && s.controlled(obj)
+			wanted := s.Selector.Matches(labels.Set(obj.GetLabels())) || key != freeKey && metav1.IsControlledBy(obj, s.owner.Object)
 			seen[obj.GetName()] = wanted
 			if !wanted && key == freeKey && obj.GetAnnotations()[scale.SetUIDAnnotation] == string(owner.UID) && obj.GetDeletionTimestamp() == nil {
 				s.Released = append(s.Released, obj.GetCreationTimestamp())
@@ -124,7 +125,7 @@ func (f *Frame[S, U, CS, CU]) List(
 	var unread error
 	if err == nil {
 		err = engine.EachObject(list, func(obj client.Object) {
-			if unread != nil || (wanted != nil && !wanted(obj)) {
+			if wanted != nil && !wanted(obj) {
 				return
 			}
 			m, err := f.child(obj)
@@ -133,7 +134,7 @@ func (f *Frame[S, U, CS, CU]) List(
 				m.Metadata = engine.CommonOf(m.State).Metadata
 				m.From(obj)
 			}
-			all, unread = append(all, m), err
+			all, unread = append(all, m), cmp.Or(unread, err)
 		})
 	}
 	if err = cmp.Or(err, unread); err != nil {
@@ -165,7 +166,9 @@ func (s *Scope[S, U, CS, CU]) CheckSelector(gives map[string]string) {
 
 // Hold keeps the owner from creating children in this pass, for a reason and with a message for a person.
 func (s *Scope[S, U, CS, CU]) Hold(reason, message string) {
-	s.Holds = append(s.Holds, scale.Hold{Reason: reason, Message: message})
+	if hold := (scale.Hold{Reason: reason, Message: message}); !slices.Contains(s.Holds, hold) {
+		s.Holds = append(s.Holds, hold)
+	}
 }
 
 // IsHeld reports whether there is a hold with a reason.
@@ -203,4 +206,35 @@ func (s *Scope[S, U, CS, CU]) Sync(with string, do func(Child[CS]) error) error 
 	}
 	s.memory.synced = synced
 	return errors.Join(errs...)
+}
+
+// Memory is what a process remembers of the children of one owner between passes: keep it by the UID of the owner, for example in a
+// engine.Memory. Losing it costs time and reads, never correctness. Only the worker that reconciles the owner uses it.
+type Memory struct {
+	// Mark is safety.Verdict.Mark of the last evaluation.
+	Mark contract.Opt[int]
+
+	// lag is for how long the cache has not shown all children.
+	lag Lag
+	// failed are the names of the children whose creation failed the last time, each with the UID of the child that was not stored as it was
+	// created, if there is one: the others come first.
+	failed map[string]types.UID
+	// synced is what the children are in step with.
+	synced map[types.UID]inStep
+	// failure is why the last attempt to create has failed, empty when it has not.
+	failure string
+}
+
+// inStep is a version of a child, and what of its owner it is in step with.
+type inStep struct{ resourceVersion, with string }
+
+// NewMemory returns what is remembered of an owner at first.
+func NewMemory() *Memory {
+	return &Memory{failed: map[string]types.UID{}, synced: map[types.UID]inStep{}}
+}
+
+// hasFailed reports whether the creation of a child failed the last time.
+func (m *Memory) hasFailed(name string) bool {
+	_, failed := m.failed[name]
+	return failed
 }

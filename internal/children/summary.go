@@ -101,22 +101,20 @@ func Unobserved() []metav1.Condition {
 
 // Conditions returns the conditions that sets and deployments have in common, Paused aside. Types and reasons are Cluster API's.
 func (f Summary) Conditions() []metav1.Condition {
+	up, down := waitingForReplicas(contract.ConditionScalingUp), waitingForReplicas(contract.ConditionScalingDown)
+	if desired, known := f.Desired.Get(); known {
+		if f.Deleting {
+			desired = 0
+		}
+		up, down = f.scalingUp(desired), f.scalingDown(desired)
+	}
 	return []metav1.Condition{
-		f.scalingUp(), f.scalingDown(), f.aggregated(contract.ConditionReady, contract.ConditionMachinesReady,
+		up, down, f.aggregated(contract.ConditionReady, contract.ConditionMachinesReady,
 			contract.ReasonNotReady, contract.ReasonReadyUnknown, contract.ReasonReady),
 		f.aggregated(contract.ConditionUpToDate, contract.ConditionMachinesUpToDate,
 			contract.ReasonNotUpToDate, ReasonUpToDateUnknown, contract.ReasonUpToDate),
 		f.remediating(), f.deleting(),
 	}
-}
-
-// desired returns the desired number of Machines: zero for a set in deletion.
-func (f Summary) desired() (int32, bool) {
-	desired, known := f.Desired.Get()
-	if f.Deleting {
-		desired = 0
-	}
-	return desired, known
 }
 
 func waitingForReplicas(kind string) metav1.Condition {
@@ -126,11 +124,7 @@ func waitingForReplicas(kind string) metav1.Condition {
 // scalingUp names the holds. An owner with as many Machines as it wants has another reason while one of them would keep it from creating,
 // unless the templates are missing or Machines are neither adopted nor released: these are Cluster API's own. Holds that it does not know
 // are reasons themselves.
-func (f Summary) scalingUp() metav1.Condition {
-	desired, known := f.desired()
-	if !known {
-		return waitingForReplicas(contract.ConditionScalingUp)
-	}
+func (f Summary) scalingUp(desired int32) metav1.Condition {
 	var holds, others []string
 	cause := contract.ReasonScalingBlocked
 	for _, h := range f.Holds {
@@ -162,11 +156,7 @@ func (f Summary) scalingUp() metav1.Condition {
 	return engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, reason, message)
 }
 
-func (f Summary) scalingDown() metav1.Condition {
-	desired, known := f.desired()
-	if !known {
-		return waitingForReplicas(contract.ConditionScalingDown)
-	}
+func (f Summary) scalingDown(desired int32) metav1.Condition {
 	current := int32(len(f.Machines))
 	if current <= desired {
 		return engine.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
