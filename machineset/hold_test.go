@@ -192,7 +192,7 @@ func TestAFrozenSetCreatesNothingAndStillDeletes(t *testing.T) {
 	w.change(set, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{safety.FreezeLabel: "True"}) })
 	w.scale(set, 5)
 	c := w.conditionSays(set, contract.ConditionScalingUp, "Scaling up from 2 to 5 replicas is blocked because:\n* the set is frozen")
-	require.Equal(t, machineset.ReasonFrozen, c.Reason)
+	require.Equal(t, safety.ReasonFrozen, c.Reason)
 	require.Len(t, w.machines(), 2)
 	w.scale(set, 1)
 	w.has(set, 1)

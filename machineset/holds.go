@@ -22,17 +22,11 @@ const (
 	ReasonPreflightFailed  = "PreflightFailed"               // a check before the creation failed, such as that of the control plane
 	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or released either.
 	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable
-	// ReasonClaimFailed: a Machine could not be adopted or released.
-	ReasonClaimFailed = children.ReasonClaimFailed
 	// ReasonDeletionOrderUnreadable: spec.deletion.order cannot be read. It keeps a set from deleting only.
 	ReasonDeletionOrderUnreadable = "DeletionOrderUnreadable"
 
 	// The following are reasons of the condition ScalingUp too.
 
-	// ReasonLedgerUnreadable: the ledger cannot be read.
-	ReasonLedgerUnreadable = children.ReasonLedgerUnreadable
-	// ReasonFrozen: the set has a freeze label, of package guard or of a person.
-	ReasonFrozen = safety.ReasonFrozen
 	// ReasonMachinesNotShown: the API server has Machines of the set that the cache does not show.
 	ReasonMachinesNotShown = "MachinesNotShown"
 	// ReasonMachinesNotRestored: the set had Machines before it was restored, and they do not exist.
@@ -82,12 +76,6 @@ func (s *Scope) check(facts scale.PreflightFacts) {
 	s.machines.Holds = append(s.machines.Holds, failed...)
 }
 
-// kubeadm is the group and the kind of kubeadm's bootstrap templates.
-const (
-	kubeadmGroup    = "bootstrap.cluster.x-k8s.io"
-	kubeadmTemplate = "KubeadmConfigTemplate"
-)
-
 // preflightFacts are the inputs of the checks, without those of the control plane.
 func (s *Scope) preflightFacts() scale.PreflightFacts {
 	skip, found := s.State.Annotations[scale.SkipPreflightAnnotation]
@@ -96,7 +84,8 @@ func (s *Scope) preflightFacts() scale.PreflightFacts {
 	}
 	bootstrap := s.State.Template.Bootstrap
 	return scale.PreflightFacts{
-		Version: s.State.Template.Version, Kubeadm: bootstrap.Group == kubeadmGroup && bootstrap.Kind == kubeadmTemplate, Skip: skip,
+		Version: s.State.Template.Version, Skip: skip,
+		Kubeadm: bootstrap.Group == "bootstrap.cluster.x-k8s.io" && bootstrap.Kind == "KubeadmConfigTemplate",
 	}
 }
 
@@ -106,7 +95,7 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
 	}
 	if safety.FreezingOf(s.env.kinds.Set.GVK.Group, &s.State.Metadata, s.State.Conditions) != safety.NotFrozen {
-		s.Hold(ReasonFrozen, "the set is frozen: annotation "+safety.UnfreezeAnnotation+" ends that where it does not end by itself")
+		s.Hold(safety.ReasonFrozen, "the set is frozen: annotation "+safety.UnfreezeAnnotation+" ends that where it does not end by itself")
 	}
 	s.machines.CheckSelector(machineLabels(&s.State))
 	if _, err := s.naming(); err != nil {

@@ -3,6 +3,9 @@ package machineset
 import (
 	"errors"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -65,4 +68,45 @@ func (o Options) withDefaults(kind contract.MachineSetKind) Options {
 		o.Steps = Steps()
 	}
 	return o
+}
+
+// Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
+type Wiring struct {
+	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
+	Kinds contract.Kinds
+	// Templates are the kinds of bootstrap and infrastructure templates that sets may refer to, as resources, and References the kinds
+	// of what is cloned from them; "*" means all of their group.
+	Templates, References []schema.GroupResource
+	// Clusters: ClusterOf of the ports is that of external.Clusters.
+	Clusters bool
+	// ControlPlanes are the kinds that those Clusters name as their control planes, for preflight checks.
+	ControlPlanes []schema.GroupResource
+	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	Events bool
+	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has. It
+	// lets only those set an owner that blocks deletion who may finalize it, and only those change the owners of an object who may delete
+	// it: sets and Templates, which get their Cluster as an owner.
+	OwnerReferencesEnforced bool
+}
+
+// PolicyRules are the rights that a Reconciler needs:
+//
+//   - sets: list, watch, patch, patch on the status if that is a subresource, and get, to make sure of what is about to be acted on;
+//   - Machines and References: list, watch, create, patch, and get, to see whose an object is that has a name; for Machines also delete by
+//     UID, and patch on the status, if that is a subresource, to say what becomes of those that a health check has marked;
+//   - Templates: list and watch; patch, to have Clusters own them; ControlPlanes: list and watch;
+//   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
+//   - Events: create, and patch when one comes again.
+func PolicyRules(w Wiring) []rbacv1.PolicyRule {
+	sets := w.Kinds.Set.GroupResource()
+	rules := engine.PolicyRules(engine.Wiring{
+		Own: sets, StatusSubresource: w.Kinds.Set.StatusSubresource, Read: w.ControlPlanes, Templates: w.Templates,
+		Children: []schema.GroupResource{w.Kinds.Machine.GroupResource()},
+		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
+	})
+	rules = append(rules, engine.Rule(sets, "get"))
+	for _, ref := range w.References {
+		rules = append(rules, engine.Rule(ref, "get", "list", "watch", "create", "patch"))
+	}
+	return contract.MergePolicyRules(rules, engine.PatchRules(w.Kinds.Machine.GroupResource(), w.Kinds.Machine.StatusSubresource))
 }

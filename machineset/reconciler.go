@@ -18,7 +18,6 @@ type Reconciler struct {
 
 	frame    *engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]
 	kinds    contract.Kinds
-	options  Options
 	memory   *engine.Memory[children.Memory]
 	marks    []string // see scale.Marks
 	machines *children.Frame[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]
@@ -36,7 +35,7 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 	frame.Shared = options.Shared
 	frame.Track("templates of "+kinds.Set.GVK.Kind, frame.Referring)
 	r := &Reconciler{
-		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(children.NewMemory, nil),
+		frame: frame, kinds: kinds, memory: engine.NewMemory(children.NewMemory, nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
 			Name: "Machine", GivenAnnotation: GivenAnnotation,

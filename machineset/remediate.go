@@ -36,7 +36,12 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 			return Result{}, err
 		}
 	}
-	return Result{}, errors.Join(s.sayDeferred(ctx, d), s.remediate(ctx, d.Delete))
+	errs := make([]error, 0, len(d.Deferred)+1)
+	for _, one := range d.Deferred { // those that have recovered have no reason any more
+		_, err := s.sayRemediated(ctx, one.UID, one.Reason, one.Message)
+		errs = append(errs, err)
+	}
+	return Result{}, errors.Join(append(errs, s.remediate(ctx, d.Delete))...)
 }
 
 // record writes which Machines are replaced on the version of the set that was read.
@@ -92,16 +97,6 @@ func (s *Scope) remediationHolds(elsewhere bool, unreadable ...error) (holds []s
 		holds = append(holds, "the workload cluster does not answer, as the condition NodeReady of Machines says")
 	}
 	return holds
-}
-
-// sayDeferred says of marked Machines why they are not replaced, and of recovered ones nothing any more.
-func (s *Scope) sayDeferred(ctx context.Context, d scale.Remediation) error {
-	errs := make([]error, 0, len(d.Deferred))
-	for _, one := range d.Deferred {
-		_, err := s.sayRemediated(ctx, one.UID, one.Reason, one.Message)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and removes that without a reason. It reports

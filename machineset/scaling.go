@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -29,7 +30,12 @@ func (s *Scope) scale(ctx context.Context) error {
 	d := s.plan(settled)
 	next := s.machines.Abandon(settled, d.Abandon)
 	if d.Create > 0 || len(next.Pending) > 0 && s.resumes() {
-		return s.create(ctx, next, d.Create)
+		naming, err := s.naming()
+		if err != nil { // StepHolds holds before this, unless it was removed
+			s.Hold(ReasonNaming, err.Error())
+			return nil
+		}
+		return s.machines.Grow(ctx, next, d.Create, naming, s.createMachine)
 	}
 	if err := s.machines.WriteLedger(ctx, next); err != nil || len(d.Delete) == 0 {
 		return err
@@ -67,16 +73,6 @@ func (s *Scope) naming() (scale.Naming, error) {
 	return scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
 }
 
-// create reserves names for more Machines, and creates the Machines of all reserved slots.
-func (s *Scope) create(ctx context.Context, ledger scale.Ledger, more int) error {
-	naming, err := s.naming()
-	if err != nil { // StepHolds holds before this, unless it was removed
-		s.Hold(ReasonNaming, err.Error())
-		return nil
-	}
-	return s.machines.Grow(ctx, ledger, more, naming, s.createMachine)
-}
-
 // remove deletes Machines. Those that were moved to the set and are not received yet stay beside those that it wants.
 func (s *Scope) remove(ctx context.Context, victims []scale.Victim) error {
 	all, keep := s.plannable(), 0
@@ -91,7 +87,7 @@ func (s *Scope) remove(ctx context.Context, victims []scale.Victim) error {
 func removeFinalizerStep(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case s.IsOrphaning():
-	case len(s.machines.Own) > 0 || (len(s.machines.Ledger.Pending) > 0 && !s.machines.IsHeld(ReasonLedgerUnreadable)):
+	case len(s.machines.Own) > 0 || (len(s.machines.Ledger.Pending) > 0 && !s.machines.IsHeld(children.ReasonLedgerUnreadable)):
 		return Result{}, nil
 	default:
 		if gone, err := s.machines.AllGone(ctx); err != nil || !gone {

@@ -117,10 +117,6 @@ func (s *Scope) nameReplicas(ctx context.Context) error {
 	return s.NameReplicas(ctx, &s.State.ReplicatedState, &s.Update.ReplicatedUpdate, there, !known && !made && there == 0)
 }
 
-func syncStep(ctx context.Context, s *Scope) (Result, error) {
-	return Result{}, s.DeferError(s.syncMachines(ctx))
-}
-
 func scaleStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.scale(ctx)
 }

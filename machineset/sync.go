@@ -15,14 +15,14 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// syncMachines brings what changes in place from the set's template to its Machines, and labels and annotations to what they refer
+// syncStep brings what changes in place from the set's template to its Machines, and labels and annotations to what they refer
 // to. Of a Machine in deletion only the fields of its spec change: its limits may be what holds it up.
-func (s *Scope) syncMachines(ctx context.Context) error {
+func syncStep(ctx context.Context, s *Scope) (Result, error) {
 	given, err := s.newMachine(s.seed(scale.Entry{})) // what a new Machine gets is what the others get
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.machines.Sync(children.Digest(given), func(m member) error { return s.syncMachine(ctx, m) })
 	}
-	return s.machines.Sync(children.Digest(given), func(m member) error { return s.syncMachine(ctx, m) })
+	return Result{}, s.DeferError(err)
 }
 
 func (s *Scope) syncMachine(ctx context.Context, m member) error {
