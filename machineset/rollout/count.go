@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // set is a Set with what a plan counts in it and decides about it.
@@ -19,8 +17,8 @@ type set struct {
 	pending []*Machine
 	// available is how many of alive are available, the worst case where the set chooses among unmarked Machines.
 	available int
-	// size is how many Machines the set has or may have without another plan.
-	size int
+	// size is how many Machines the set has or may have without another plan, and marked how many of alive others have marked.
+	size, marked int
 	// to is the number of replicas that this plan decides.
 	to      int
 	victims []*Machine
@@ -41,9 +39,11 @@ type plan struct {
 	sets           []*set    // by creation and name
 	current        *set      // nil while there is none
 	since          time.Time // sets that were neither created since nor made for it are outdated; zero for none
-	excess         int       // how many more Machines stay than there may be
-	updates        updates
-	out            Decision
+	// total is how many Machines there are or may be, those in deletion and those not yet created included; alive, available and marked are
+	// those of all sets together. excess is how many more Machines stay than there may be.
+	total, alive, available, marked, excess int
+	updates                                 updates
+	out                                     Decision
 }
 
 func newPlan(f Facts) *plan {
@@ -57,9 +57,12 @@ func newPlan(f Facts) *plan {
 		all[i].Set = &f.Sets[i]
 		p.sets = append(p.sets, &all[i])
 		p.count(&all[i])
-		p.excess += len(all[i].alive)
+		p.total += all[i].size
+		p.alive += len(all[i].alive)
+		p.available += all[i].available
+		p.marked += all[i].marked
 	}
-	p.excess -= p.desired + p.surge
+	p.excess = p.alive - p.desired - p.surge
 	slices.SortFunc(p.sets, func(a, b *set) int { return older(a.Set, b.Set) })
 	p.since = f.since()
 	for _, s := range p.sets {
@@ -109,24 +112,26 @@ func (p *plan) count(s *set) {
 	}
 	s.size = max(s.size, s.Replicas)
 	s.alive = make([]*Machine, 0, len(s.Machines))
-	counted := 0 // the set does not count those that were moved to it before they were acknowledged
+	var moved []*Machine // the set does not count those that were moved to it before they were acknowledged
 	for i := range s.Machines {
-		m := &s.Machines[i]
-		if m.Deleting {
-			continue
-		}
-		s.alive = append(s.alive, m)
-		if m.InPlace != Moved {
-			counted++
+		switch m := &s.Machines[i]; {
+		case m.Deleting:
+		case m.InPlace == Moved:
+			moved = append(moved, m)
+		default:
+			s.alive = append(s.alive, m)
 		}
 	}
-	if going := counted - s.Replicas; going > 0 {
-		slices.SortStableFunc(s.alive, func(a, b *Machine) int { return scale.TrueFirst(a.InPlace != Moved, b.InPlace != Moved) })
-		s.pending, s.alive = p.first(s.alive[:counted], going), s.alive[going:]
+	if going := len(s.alive) - s.Replicas; going > 0 {
+		s.pending, s.alive = p.first(s.alive, going), s.alive[going:]
 	}
+	s.alive = append(s.alive, moved...)
 	for _, m := range s.alive {
 		if usable(m) {
 			s.available++
+		}
+		if foreign(m) {
+			s.marked++
 		}
 	}
 	// Which unmarked Machines go is the set's choice: assume available ones.
@@ -146,22 +151,4 @@ func (p *plan) outdated() []*set {
 		}
 	}
 	return olds
-}
-
-// total is how many Machines there are or may be, those in deletion and those not yet created included.
-func (p *plan) total() int {
-	n := 0
-	for _, s := range p.sets {
-		n += s.size
-	}
-	return n
-}
-
-// availableNow is how many Machines are available and stay.
-func (p *plan) availableNow() int {
-	n := 0
-	for _, s := range p.sets {
-		n += s.available
-	}
-	return n
 }

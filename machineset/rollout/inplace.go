@@ -32,7 +32,7 @@ func (p *plan) inPlace() {
 	u.due = p.desired - p.current.Replicas
 	for _, s := range p.outdated() {
 		for _, m := range s.alive {
-			p.bring(m)
+			p.bring(s, m)
 		}
 	}
 	for _, m := range p.current.alive {
@@ -43,7 +43,7 @@ func (p *plan) inPlace() {
 	switch {
 	case p.excess > 0: // a scale-down does not wait for updates
 		p.shrink(p.plain(p.excess))
-	case u.due > 0 && p.total() < p.desired+p.surge: // the surge, or what is missing
+	case u.due > 0 && p.total < p.desired+p.surge: // the surge, or what is missing
 		p.grow(p.desired + p.surge)
 	case u.due <= 0 && u.selected+u.updated+u.current == 0:
 		p.rolling()
@@ -53,12 +53,12 @@ func (p *plan) inPlace() {
 
 // bring takes a Machine of an outdated set one step towards the current one. What is said about another set no longer counts, but an update
 // that is under way ends first.
-func (p *plan) bring(m *Machine) {
+func (p *plan) bring(s *set, m *Machine) {
 	switch {
 	case m.InPlace == Selected, m.InPlace == Updated && m.Paused:
 		p.updates.selected++
 	case m.Paused:
-	case p.selectable(m):
+	case p.selectable(s, m):
 		if (m.InPlace != Candidate || p.stale(m)) && p.Strategy.Type == InPlaceManual && p.current.Name != "" {
 			p.step(m, Candidate)
 		}
@@ -70,19 +70,10 @@ func (p *plan) bring(m *Machine) {
 	}
 }
 
-// selectable says whether a Machine of an outdated set can be selected. One that its set is to replace, because a health check has failed,
-// is not.
-func (p *plan) selectable(m *Machine) bool {
-	if m.Ailing {
-		return false
-	}
-	return m.InPlace == NotInPlace || m.InPlace == Candidate || m.InPlace != Selected && p.stale(m)
-}
-
 // keep judges a Machine of the current set.
 func (p *plan) keep(m *Machine) {
 	switch {
-	case p.again(m), m.InPlace == Selected:
+	case p.selectable(p.current, m), m.InPlace == Selected:
 		p.updates.current++
 	case m.InPlace == Failed:
 		p.updates.failed++
@@ -96,9 +87,13 @@ func (p *plan) stale(m *Machine) bool {
 	return p.current.Name == "" || m.InPlaceSet != "" && m.InPlaceSet != p.current.Name
 }
 
-// again says whether a Machine of the current set was updated, or may have been, to the template of another one.
-func (p *plan) again(m *Machine) bool {
-	return p.stale(m) && (m.InPlace == Updated || m.InPlace == Failed)
+// selectable says whether a Machine can be selected: one of an outdated set, unless its set is to replace it because a health check has
+// failed, and one of the current set that was updated, or may have been, to the template of another one.
+func (p *plan) selectable(s *set, m *Machine) bool {
+	if s == p.current {
+		return p.stale(m) && (m.InPlace == Updated || m.InPlace == Failed)
+	}
+	return !m.Ailing && (m.InPlace == NotInPlace || m.InPlace == Candidate || m.InPlace != Selected && p.stale(m))
 }
 
 // selectInPlace selects Machines, available ones first, while enough stay available: as many as are due, and those that have to be updated
@@ -115,7 +110,7 @@ func (p *plan) selectInPlace() {
 	}
 	for _, r := range []int{rankMarked, rankOther, rankMarkedUnavailable, rankUnavailable} {
 		for _, s := range p.outdated() {
-			ranked := slices.DeleteFunc(p.ranked(s, r), func(m *Machine) bool { return !p.selectable(m) })
+			ranked := slices.DeleteFunc(p.ranked(s, r), func(m *Machine) bool { return !p.selectable(s, m) })
 			n := min(len(ranked), max(p.updates.due, 0))
 			if p.Strategy.Type == InPlaceManual || current.Name == "" {
 				n = 0
@@ -124,7 +119,7 @@ func (p *plan) selectInPlace() {
 			p.updates.due -= n
 			p.choose(ranked, n)
 		}
-		ranked := slices.DeleteFunc(p.ranked(current, r), func(m *Machine) bool { return !p.again(m) })
+		ranked := slices.DeleteFunc(p.ranked(current, r), func(m *Machine) bool { return !p.selectable(current, m) })
 		n := len(ranked)
 		if r == rankMarked || r == rankOther {
 			n = b.allow(n, false, r)

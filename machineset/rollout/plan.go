@@ -101,8 +101,8 @@ func (p *plan) onDelete() {
 
 // recreate deletes everything that is outdated, and creates when that is gone.
 func (p *plan) recreate() {
-	p.shrink(bounds{free: p.total(), surplus: max(len(p.current.alive)-p.desired, 0)})
-	if p.total() > p.current.size {
+	p.shrink(bounds{free: p.total, surplus: max(len(p.current.alive)-p.desired, 0)})
+	if p.total > p.current.size {
 		p.blockLeaving()
 		return
 	}
@@ -115,7 +115,7 @@ func (p *plan) grow(limit int) {
 	if len(s.victims) > 0 || s.Replicas >= p.desired {
 		return
 	}
-	room := min(limit-p.total(), p.desired-s.Replicas)
+	room := min(limit-p.total, p.desired-s.Replicas)
 	switch {
 	case s.Frozen:
 		p.block("the set " + s.Name + " is frozen and creates no Machines")
@@ -161,5 +161,5 @@ func (p *plan) finish() {
 // many available Machines as there are or may be, none is in deletion, reserved or too many.
 func (p *plan) complete() bool {
 	return p.current != nil && p.updates.current == 0 && len(p.out.Replicas)+len(p.out.InPlace)+len(p.out.Outdated) == 0 &&
-		p.total() == p.desired && p.availableNow() == p.desired
+		p.total == p.desired && p.available == p.desired
 }

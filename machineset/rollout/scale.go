@@ -33,17 +33,11 @@ func share(n int, replicas []int) []int {
 // have marked some.
 func (p *plan) scale() {
 	var used []*set
-	total, marked := 0, 0
+	total := 0
 	for _, s := range p.sets {
-		if s.Deleting || s.Replicas == 0 {
-			continue
-		}
-		used = append(used, s)
-		total += s.Replicas
-		for _, m := range s.alive {
-			if foreign(m) {
-				marked++
-			}
+		if !s.Deleting && s.Replicas > 0 {
+			used = append(used, s)
+			total += s.Replicas
 		}
 	}
 	if len(used) == 0 && p.current != nil {
@@ -56,10 +50,10 @@ func (p *plan) scale() {
 	switch {
 	case len(used) == 0:
 	case total < p.desired:
-		p.spread(used, min(p.desired-total, p.desired+p.surge-p.total()))
+		p.spread(used, min(p.desired-total, p.desired+p.surge-p.total))
 	case total > p.desired:
 		p.excess = total - p.desired
-		p.collect(used, max(total-p.desired-surge, min(marked, total-p.desired)))
+		p.collect(used, max(total-p.desired-surge, min(p.marked, total-p.desired)))
 	}
 }
 
@@ -74,7 +68,7 @@ func (p *plan) spread(used []*set, n int) {
 	})
 	weights := make([]int, len(used))
 	for i, s := range used {
-		weights[i] = max(s.Replicas, 1)
+		weights[i] = s.Replicas
 	}
 	for i, part := range share(max(n, 0), weights) {
 		used[i].to += part
@@ -86,12 +80,9 @@ func (p *plan) collect(used []*set, n int) {
 	slices.SortStableFunc(used, func(a, b *set) int { return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), older(a.Set, b.Set)) })
 	weights := make([]int, len(used))
 	for i, s := range used {
-		for _, m := range s.alive {
-			if foreign(m) && n > 0 {
-				s.to--
-				n--
-			}
-		}
+		taken := min(s.marked, n)
+		s.to -= taken
+		n -= taken
 		weights[i] = s.to
 	}
 	for i, part := range share(-n, weights) {

@@ -26,10 +26,7 @@ type bounds struct {
 func (p *plan) bounds() bounds {
 	b := p.plain(len(p.current.alive) - p.desired)
 	least := max(p.desired-p.Strategy.MaxUnavailable, 0)
-	b.guarded, b.slack, b.budget = true, p.availableNow()-least, p.current.available-least
-	for _, s := range p.outdated() {
-		b.budget += len(s.alive)
-	}
+	b.guarded, b.slack, b.budget = true, p.available-least, p.current.available-least+p.alive-len(p.current.alive)
 	return b
 }
 
@@ -126,9 +123,6 @@ func (p *plan) takePaused(b *bounds) {
 // takeFrom takes victims of one rank from one set, as many as the bounds allow. It says whether all were taken.
 func (p *plan) takeFrom(s *set, r int, b *bounds) bool {
 	limited := s == p.current && (b.alone || r >= rankUnavailable)
-	if limited && b.surplus == 0 {
-		return true
-	}
 	ranked := p.ranked(s, r)
 	most := len(ranked)
 	if limited {
