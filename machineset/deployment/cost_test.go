@@ -40,7 +40,7 @@ func TestADeploymentWithOneSetComparesItWithNoOther(t *testing.T) {
 }
 
 // A rollout goes in rounds of as many Machines as there may be more than wanted; here that is one.
-func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
+func TestARoundOfARolloutMakesSevenRequestsForItsSets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).live()
 	w.machines.NotReady(w.isBeingCreated)
@@ -60,7 +60,7 @@ func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
 		}
 	}
 	for asked, most := range map[string]int{"others: get MachineSet": rounds, "others: list Machine": 2*rounds - 1,
-		"deployments: list MachineSet": rounds} {
+		"deployments: list MachineSet": 2 * rounds, "deployments: list Machine": 2 * rounds} {
 		counts[asked] = min(counts[asked], most) // a pass whose cache was behind asks again
 	}
 	const patchSets = "deployments: patch MachineSet" // replicas of both, and limits of the old one once more while the other is unseen
@@ -70,7 +70,8 @@ func TestARoundOfARolloutMakesSixRequestsForItsSets(t *testing.T) {
 		"deployments: create MachineSet": 1, "deployments: patch MachineDeployment": 3, // the ledger, twice, and the revision
 		"others: patch MachineSet": 2*rounds + 1,                                 // the ledger, twice each time, and the finalizer
 		"others: get MachineSet":   rounds, "others: list Machine": 2*rounds - 1, // before creations, and before deletions that leave others
-		"deployments: list MachineSet": rounds, // before the creation, and each time the new one is raised
+		// Before the creation, and each time that one of the two is scaled. All Machines that go but the last one are marked.
+		"deployments: list MachineSet": 2 * rounds, "deployments: list Machine": 2 * rounds, "deployments: patch Machine": rounds - 1,
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

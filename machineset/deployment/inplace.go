@@ -36,25 +36,6 @@ func (m *set) lacks() bool {
 	return m.Annotations[disableCreateAnnotation] == "true" && int(m.State.Replicas.Or(0)) > len(m.machines)
 }
 
-// seesMoves confirms, before a set may create again, that it has as many Machines as its replicas say. The cache may have yet to show that
-// one has moved away: the set would create another one in its place, and later delete one that was updated.
-func (s *Scope) seesMoves(ctx context.Context, of *set, keeps bool) error {
-	replicas := int(of.State.Replicas.Or(0))
-	if keeps || !s.inPlace() || of.Annotations[disableCreateAnnotation] != "true" || replicas == 0 {
-		return nil
-	}
-	has := 0
-	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && owner.UID == of.UID {
-			has++
-		}
-	})
-	if err == nil && has < replicas {
-		err = fmt.Errorf("%w: %s %s has %d Machines of %d", engine.ErrStale, s.env.kinds.Set.GVK.Kind, of.Key, has, replicas)
-	}
-	return err
-}
-
 // receive returns the annotation by which the set counts the Machines that were moved to it, none without any.
 func (m *set) receive() map[string]contract.Change[string] {
 	var to scale.Received
@@ -83,17 +64,12 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 		}
 		var u contract.MachineUpdate
 		u.Annotations = map[string]contract.Change[string]{contract.InPlaceStateAnnotation: text, contract.InPlaceSetAnnotation: set}
-		err := error(nil)
 		if to == rollout.Moved {
-			err = s.move(ctx, m, &u)
+			if err := s.move(ctx, m, &u); err != nil {
+				return err
+			}
 		}
-		if err == nil {
-			err = send(ctx, s, s.env.kinds.Machine, m.Object, u)
-		}
-		if err != nil {
-			return fmt.Errorf("update in place of %s %s: %w", s.env.kinds.Machine.GVK.Kind, m.State.Key, err)
-		}
-		return nil
+		return send(ctx, s, s.env.kinds.Machine, m.Object, u)
 	})
 }
 

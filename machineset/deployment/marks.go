@@ -3,11 +3,9 @@ package deployment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -28,46 +26,13 @@ func mine(m *contract.MachineState, marks []string) bool {
 	return strings.HasPrefix(m.Annotations[scale.DeleteAnnotation], ownMark)
 }
 
-// markVictims marks the Machines that a set is to delete. A set whose Machines are all alike, or all go, needs no marks: whichever it
-// chooses is right. In a paused rollout a mark may also say which set shrinks.
+// markVictims marks the Machines that a set is to delete, unless all go. One that others have marked keeps their mark.
 func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change) error {
-	if change.To >= change.From || change.To == 0 {
-		return nil
-	}
-	machines := of.facts(s.env.marks).Machines
-	differs := func(m rollout.Machine) bool { return !m.Deleting && (!m.Available || !m.Ready || m.Marked || m.Paused) }
-	if !s.State.RolloutPaused && !slices.ContainsFunc(machines, differs) {
-		return nil
-	}
-	if err := s.seesMarks(ctx); err != nil {
-		return err
-	}
 	victims := map[types.UID]bool{}
-	for _, v := range change.Victims {
-		victims[v.UID] = true
-	}
-	for _, m := range machines {
-		if m.Marked {
-			delete(victims, m.UID)
-		}
+	for _, m := range of.facts(s.env.marks).Machines {
+		victims[m.UID] = !m.Marked && change.To > 0 && slices.Contains(change.Victims, scale.Victim{Name: m.Name, UID: m.UID})
 	}
 	return s.mark(ctx, victims, contract.SetTo(ownMark+string(s.State.UID)))
-}
-
-// seesMarks confirms, once in a pass, whose own marks follow, that the Machines that go were chosen by the marks that Machines have now.
-// cluster-autoscaler marks a Machine and then lowers the replicas: the cache of deployments may show its second write before the cache of
-// Machines shows the first, and another Machine would be marked in its place.
-func (s *Scope) seesMarks(ctx context.Context) error {
-	if s.marksSeen {
-		return nil
-	}
-	now := map[types.UID]map[string]string{}
-	see := func(m *metav1.PartialObjectMetadata) { now[m.UID] = m.Annotations }
-	if err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, see); err != nil {
-		return err
-	}
-	s.marksSeen = true
-	return s.eachMachine(func(m machine) error { return s.env.machines.SameMarks(&m.State.Metadata, now[m.State.UID]) })
 }
 
 func (s *Scope) eachMachine(do func(machine) error) error {
@@ -88,9 +53,6 @@ func (s *Scope) mark(ctx context.Context, which map[types.UID]bool, to contract.
 		if !which[m.State.UID] {
 			return nil
 		}
-		if err := send(ctx, s, s.env.kinds.Machine, m.Object, u); err != nil {
-			return fmt.Errorf("mark %s %s for deletion: %w", s.env.kinds.Machine.GVK.Kind, m.State.Key, err)
-		}
-		return nil
+		return send(ctx, s, s.env.kinds.Machine, m.Object, u)
 	})
 }

@@ -177,8 +177,8 @@ func (m *set) facts(marks []string) rollout.Set {
 // process, or the one before it, has written.
 func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
-	if !s.plan.Wake.IsZero() {
-		s.Requeue(max(s.plan.Wake.Sub(s.Now), time.Second))
+	if left := s.facts.After.Sub(s.Now); left > 0 { // a rollout begins then although nothing changes
+		s.Requeue(max(left, time.Second))
 	}
 	if s.plan.Current.UID != "" {
 		s.ChangeAnnotation(contract.RevisionAnnotation, contract.SetTo(strconv.FormatInt(s.plan.Revision, 10)))
@@ -215,7 +215,7 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 	if current, err := s.confirmed(ctx); err != nil || !current {
 		return engine.Result{}, err
 	}
-	if shown, err := s.showsMachines(ctx); err != nil || !shown {
+	if sees, err := s.seesMachines(ctx); err != nil || !sees {
 		return engine.Result{}, err
 	}
 	// A set that is lowered although a Machine keeps its mark would take that one.

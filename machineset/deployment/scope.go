@@ -36,8 +36,8 @@ type Scope struct {
 	facts   rollout.Facts // what plan was decided by
 	plan    rollout.Decision
 	planned bool
-	// marksSeen: the API server has confirmed the marks of the Machines in this pass.
-	marksSeen bool
+	// seen: the API server has confirmed in this pass that the cache shows the Machines as they are.
+	seen bool
 }
 
 // recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.

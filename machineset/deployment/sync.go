@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -118,8 +119,10 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 		}
 	}
 	keeps := s.keepsFromCreating(one)
-	if err := s.seesMoves(ctx, one, keeps); err != nil {
-		return err
+	if !keeps && s.inPlace() && one.Annotations[disableCreateAnnotation] == "true" { // a Machine may have moved away, which is not shown yet
+		if sees, err := s.seesMachines(ctx); err != nil || !sees {
+			return cmp.Or(err, engine.ErrStale)
+		}
 	}
 	if keeps || one.Annotations[disableCreateAnnotation] == "true" {
 		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)

@@ -134,9 +134,6 @@ func (p *plan) finish() {
 				p.out.Unmark[m.UID] = true
 			}
 		}
-		if len(s.Machines) < s.Replicas && (s.to < s.Replicas || s.Deleting) {
-			p.out.Lacking = append(p.out.Lacking, s.UID)
-		}
 		if s.to == s.Replicas {
 			continue
 		}
@@ -152,9 +149,6 @@ func (p *plan) finish() {
 		p.out.DeleteSets = p.expired()
 	}
 	slices.Sort(p.out.Blocked)
-	if p.After.After(p.Now) {
-		p.out.Wake = p.After
-	}
 }
 
 // complete says whether nothing is left to do: a set beside the current one neither has Machines nor may get any, and where there are as

@@ -41,10 +41,6 @@ type Decision struct {
 	Unmark map[types.UID]bool
 	// Replicas are changed sets, those that shrink first and then by creation and name. Write them in this order.
 	Replicas []Change
-	// Lacking are the sets of which fewer Machines are observed than they have replicas, and whose missing ones the plan counts on: those
-	// that shrink, and those in deletion. Such a set has lost Machines, or they were not shown to the plan: find out which before you carry
-	// the plan out, because Machines that exist are no free places.
-	Lacking []types.UID
 	// InPlace are the states to bring Machines to that are updated in place, by their UIDs: Candidate and Selected, both for the current set,
 	// or, for an updated Machine that is to be controlled by the current set, Moved. NotInPlace takes the state away from a Machine that
 	// belongs to the current set already.
@@ -58,6 +54,4 @@ type Decision struct {
 	Stands bool
 	// Complete: all Machines are up to date and available, as many as desired, and no other exists.
 	Complete bool
-	// Wake is when to plan again although nothing changed; zero for never.
-	Wake time.Time
 }
