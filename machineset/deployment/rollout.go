@@ -132,15 +132,15 @@ func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
 // strategyOf returns the strategy of a deployment. The error says what is wrong with it.
 func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 	kind := rollout.Type(cmp.Or(d.RolloutType, contract.RolloutRolling))
+	known := []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate}
 	if d.RolloutType == contract.RolloutInPlace {
+		known = []rollout.Type{rollout.InPlaceAuto, rollout.InPlaceManual}
 		kind = rollout.Type("InPlace" + cmp.Or(d.InPlaceOrchestration, contract.OrchestrationAuto))
 	}
-	replacing, inPlace := []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate},
-		[]rollout.Type{rollout.InPlaceAuto, rollout.InPlaceManual}
-	if d.RolloutType == contract.RolloutInPlace && !slices.Contains(inPlace, kind) ||
-		d.RolloutType != contract.RolloutInPlace && !slices.Contains(replacing, kind) {
-		return rollout.Strategy{}, fmt.Errorf("rollout type %q with the orchestration %q: want one of %v, or %s with %s or %s", d.RolloutType,
-			d.InPlaceOrchestration, replacing, contract.RolloutInPlace, contract.OrchestrationAuto, contract.OrchestrationManual)
+	if !slices.Contains(known, kind) {
+		return rollout.Strategy{}, fmt.Errorf("rollout type %q with the orchestration %q: want one of [RollingUpdate OnDelete Recreate], or %s "+
+			"with %s or %s", d.RolloutType, d.InPlaceOrchestration,
+			contract.RolloutInPlace, contract.OrchestrationAuto, contract.OrchestrationManual)
 	}
 	return rollout.Resolve(kind, d.MaxSurge, d.MaxUnavailable, int(max(d.Replicas.Or(0), 0)))
 }
@@ -234,17 +234,10 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 
 // behind reports whether the cache shows a set or a Machine as it was before this process wrote it.
 func (s *Scope) behind() bool {
-	for _, one := range s.observed {
-		if s.env.frame.Writer.Behind(one.Object) {
-			return true
-		}
-		for _, m := range one.machines {
-			if s.env.frame.Writer.Behind(m.Object) {
-				return true
-			}
-		}
-	}
-	return false
+	w := s.env.frame.Writer
+	return slices.ContainsFunc(s.observed, func(one *set) bool {
+		return w.Behind(one.Object) || slices.ContainsFunc(one.machines, func(m machine) bool { return w.Behind(m.Object) })
+	})
 }
 
 // createSet reserves a name and creates the set with the current template, or resumes a creation.
