@@ -20,18 +20,21 @@ func FreezeStep() Step {
 		if !s.children.Known {
 			return engine.Result{}, nil
 		}
-		gvk, sets := s.env.kinds.Deployment.GVK, s.env.kinds.Set.GVK.Group
-		facts := safety.Deployment{
-			Freezing: safety.FreezingOf(gvk.Group, &s.State.Metadata, s.Stored), Unfreeze: safety.AsksToUnfreeze(gvk.Group, &s.State.Metadata),
-		}
-		for _, one := range s.observed {
-			if safety.FreezingOf(sets, one.Metadata, one.State.Conditions) != safety.NotFrozen {
-				facts.Frozen = append(facts.Frozen, one.Key.Name)
-			}
-		}
-		slices.Sort(facts.Frozen)
-		verdict := safety.Follow(facts)
-		s.children.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, facts.Unfreeze && len(facts.Frozen) == 0)
+		group, frozen := s.env.kinds.Deployment.GVK.Group, s.frozenSets()
+		freezing, asked := safety.FreezingOf(group, &s.State.Metadata, s.Stored), safety.AsksToUnfreeze(group, &s.State.Metadata)
+		verdict := safety.Follow(freezing, asked, frozen)
+		s.children.Freeze(&s.Update.ReplicatedUpdate, freezing, verdict, asked && len(frozen) == 0)
 		return engine.Result{Checkpoint: verdict.Action != safety.Keep}, nil
 	}}
+}
+
+// frozenSets are the names of the sets that have a freeze label, sorted.
+func (s *Scope) frozenSets() (names []string) {
+	for _, one := range s.observed {
+		if safety.FreezingOf(s.env.kinds.Set.GVK.Group, one.Metadata, one.State.Conditions) != safety.NotFrozen {
+			names = append(names, one.Key.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

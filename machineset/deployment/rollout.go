@@ -77,11 +77,8 @@ func (s *Scope) decide() {
 // frozen reports whether the deployment, or one of its sets, has a freeze label. Then a rollout does not go on, because it would delete
 // what nothing replaces, and no set is raised.
 func (s *Scope) frozen() bool {
-	has := safety.FreezingOf(s.env.kinds.Deployment.GVK.Group, &s.State.Metadata, s.State.Conditions)
-	for _, one := range s.observed {
-		has = max(has, safety.FreezingOf(s.env.kinds.Set.GVK.Group, one.Metadata, one.State.Conditions))
-	}
-	return has != safety.NotFrozen
+	own := safety.FreezingOf(s.env.kinds.Deployment.GVK.Group, &s.State.Metadata, s.State.Conditions)
+	return own != safety.NotFrozen || len(s.frozenSets()) > 0
 }
 
 // isNew reports whether the controller of a set without Machines has yet to look at it: whether it can create is not known.

@@ -19,20 +19,6 @@ type Limits struct {
 // settledAfter is the age from which a Machine counts as wanted where it is not known what the set has wanted before, as after a restart.
 const settledAfter = 10 * time.Minute
 
-// withDefaults returns limits between which a set can be frozen and thawed.
-func (l Limits) withDefaults() Limits {
-	return Limits{Up: positive(l.Up, 2), Down: positive(l.Down, 1)}
-}
-
-// positive returns a value, or a default when it is not above zero.
-func positive[T cmp.Ordered](value, or T) T {
-	var zero T
-	if value > zero {
-		return value
-	}
-	return or
-}
-
 // Set is what Evaluate looks at. It is not changed.
 type Set struct {
 	// Desired is spec.replicas; absent while it is not known: then nothing changes.
@@ -88,14 +74,14 @@ type Verdict struct {
 func Evaluate(s Set) Verdict {
 	desired, known := s.Desired.Get()
 	ceiling, read := s.Ceiling.Get()
-	if s.Freezing != NotFrozen && s.Unfreeze {
-		return s.unfrozen(max(desired, 0), max(ceiling, 0))
-	}
-	if !known || (s.Deployment && !read) {
+	thaws := s.Freezing != NotFrozen && s.Unfreeze
+	if !thaws && (!known || (s.Deployment && !read)) {
 		return Verdict{Mark: s.Mark}
 	}
 	v, accepted := s.bounds(max(desired, 0), max(ceiling, 0))
 	switch {
+	case thaws:
+		v.Action, v.Message = Thaw, "A person has asked for it"
 	case s.Freezing == NotFrozen && !s.Unfreeze && v.Count >= v.high:
 		v.Action, v.Reason = Freeze, ReasonOverShooting
 		v.Message = fmt.Sprintf("There are %d Machines, and the set may have fewer than %d: it creates none until there are at most %d",
@@ -103,27 +89,19 @@ func Evaluate(s Set) Verdict {
 	case s.Freezing == FrozenByGuard && v.Count <= v.low:
 		v.Action, v.Message = Thaw, fmt.Sprintf("There are %d Machines, at most %d", v.Count, v.low)
 	}
-	if s.Unfreeze { // it was thawed a moment ago
+	if s.Unfreeze { // what is there is wanted, also when a person has thawed the set a moment ago
 		v.Mark = contract.Some(max(v.Mark.Or(0), accepted))
 	}
-	return v
-}
-
-// unfrozen is the verdict for a set that a person thaws: what is there is wanted.
-func (s Set) unfrozen(desired, ceiling int) Verdict {
-	v, accepted := s.bounds(desired, ceiling)
-	v.Action, v.Message = Thaw, "A person has asked for it"
-	v.Mark = contract.Some(max(v.high, accepted))
 	return v
 }
 
 // bounds returns the numbers of a set, and the mark at which what is there is wanted. The Machines that it wants and that are yet to be
 // created are wanted too, beside those in deletion that count.
 func (s Set) bounds(desired, ceiling int) (v Verdict, accepted int) {
-	limits := s.Limits.withDefaults()
-	high := 2*desired + limits.Up
+	up, down := cmp.Or(max(s.Limits.Up, 0), 2), cmp.Or(max(s.Limits.Down, 0), 1)
+	high := 2*desired + up
 	if s.Deployment {
-		high = max(ceiling, desired) + limits.Up
+		high = max(ceiling, desired) + up
 	}
 	live, settled, surplus := s.count(desired, s.Now.Add(-settledAfter))
 	room := surplus + high - desired
@@ -133,7 +111,7 @@ func (s Set) bounds(desired, ceiling int) (v Verdict, accepted int) {
 		before = max(settled, desired) + room
 	}
 	v.high = max(high, before)
-	v.low = max(v.high-limits.Down, desired)
+	v.low = max(v.high-down, desired)
 	v.Mark = contract.Some(max(high, min(before, accepted)))
 	return v, accepted
 }
@@ -154,26 +132,17 @@ func (s Set) count(desired int, before time.Time) (live, settled, surplus int) {
 	return live, settled, max(surplus-desired, 0)
 }
 
-// Deployment is what Follow looks at.
-type Deployment struct {
-	// Frozen are the names of its sets that are frozen, sorted.
-	Frozen []string
-	// Freezing is how it is now, and Unfreeze says that a person asks for the end of that.
-	Freezing Freezing
-	Unfreeze bool
-}
-
-// Follow decides about one deployment: it is frozen while one of its sets is. The request of a person stays until its sets have followed
-// it. Rule: Gardener's syncMachineDeploymentFreezeState.
-func Follow(d Deployment) Verdict {
+// Follow decides about one deployment: it is frozen while one of its sets is, whose sorted names are frozen. freezing is how it is now. The
+// request of a person to unfreeze stays until the sets have followed it. Rule: Gardener's syncMachineDeploymentFreezeState.
+func Follow(freezing Freezing, unfreeze bool, frozen []string) Verdict {
 	switch {
-	case len(d.Frozen) > 0 && d.Freezing == NotFrozen && !d.Unfreeze:
-		return Verdict{Action: Freeze, Reason: ReasonMachineSetFrozen, Message: fmt.Sprintf("The set %s is frozen", d.Frozen[0])}
-	case len(d.Frozen) > 0:
+	case len(frozen) > 0 && freezing == NotFrozen && !unfreeze:
+		return Verdict{Action: Freeze, Reason: ReasonMachineSetFrozen, Message: fmt.Sprintf("The set %s is frozen", frozen[0])}
+	case len(frozen) > 0:
 		return Verdict{}
-	case d.Unfreeze:
+	case unfreeze:
 		return Verdict{Action: Thaw, Message: "A person has asked for it"}
-	case d.Freezing == FrozenByGuard:
+	case freezing == FrozenByGuard:
 		return Verdict{Action: Thaw, Message: "None of its sets is frozen"}
 	}
 	return Verdict{}

@@ -253,25 +253,27 @@ func TestNoHistoryLetsASetRunAway(t *testing.T) {
 func TestADeploymentFollowsItsSets(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		in     safety.Deployment
-		action safety.Action
-		reason string
+		freezing safety.Freezing
+		unfreeze bool
+		frozen   []string
+		action   safety.Action
+		reason   string
 	}{
-		"none is frozen":            {safety.Deployment{}, safety.Keep, ""},
-		"one is":                    {safety.Deployment{Frozen: []string{"a", "b"}}, safety.Freeze, safety.ReasonMachineSetFrozen},
-		"it is already":             {safety.Deployment{Frozen: []string{"a"}, Freezing: safety.FrozenByGuard}, safety.Keep, ""},
-		"none is any more":          {safety.Deployment{Freezing: safety.FrozenByGuard}, safety.Thaw, ""},
-		"a person froze it":         {safety.Deployment{Freezing: safety.FrozenByPerson}, safety.Keep, ""},
-		"its sets have to follow":   {safety.Deployment{Frozen: []string{"a"}, Freezing: safety.FrozenByGuard, Unfreeze: true}, safety.Keep, ""},
-		"its sets have followed":    {safety.Deployment{Freezing: safety.FrozenByGuard, Unfreeze: true}, safety.Thaw, ""},
-		"a person thaws their own":  {safety.Deployment{Freezing: safety.FrozenByPerson, Unfreeze: true}, safety.Thaw, ""},
-		"there is nothing to thaw":  {safety.Deployment{Unfreeze: true}, safety.Thaw, ""},
-		"a person's and one frozen": {safety.Deployment{Frozen: []string{"a"}, Freezing: safety.FrozenByPerson}, safety.Keep, ""},
+		"none is frozen":            {},
+		"one is":                    {frozen: []string{"a", "b"}, action: safety.Freeze, reason: safety.ReasonMachineSetFrozen},
+		"it is already":             {frozen: []string{"a"}, freezing: safety.FrozenByGuard},
+		"none is any more":          {freezing: safety.FrozenByGuard, action: safety.Thaw},
+		"a person froze it":         {freezing: safety.FrozenByPerson},
+		"its sets have to follow":   {frozen: []string{"a"}, freezing: safety.FrozenByGuard, unfreeze: true},
+		"its sets have followed":    {freezing: safety.FrozenByGuard, unfreeze: true, action: safety.Thaw},
+		"a person thaws their own":  {freezing: safety.FrozenByPerson, unfreeze: true, action: safety.Thaw},
+		"there is nothing to thaw":  {unfreeze: true, action: safety.Thaw},
+		"a person's and one frozen": {frozen: []string{"a"}, freezing: safety.FrozenByPerson},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := safety.Follow(tc.in)
+			v := safety.Follow(tc.freezing, tc.unfreeze, tc.frozen)
 			require.Equal(t, tc.action, v.Action)
 			require.Equal(t, tc.reason, v.Reason)
 		})
