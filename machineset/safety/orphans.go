@@ -54,8 +54,9 @@ const restoreDelay = time.Hour
 
 func (l OrphanLimits) withDefaults() OrphanLimits {
 	return OrphanLimits{
-		Confirmations: positive(l.Confirmations, 3), PerPass: positive(l.PerPass, 1), Spacing: positive(l.Spacing, 5*time.Minute),
-		Age: positive(l.Age, 30*time.Minute), StartDelay: positive(l.StartDelay, 10*time.Minute),
+		Confirmations: cmp.Or(max(l.Confirmations, 0), 3), PerPass: cmp.Or(max(l.PerPass, 0), 1),
+		Spacing: cmp.Or(max(l.Spacing, 0), 5*time.Minute), Age: cmp.Or(max(l.Age, 0), 30*time.Minute),
+		StartDelay: cmp.Or(max(l.StartDelay, 0), 10*time.Minute),
 	}
 }
 
@@ -188,10 +189,15 @@ func (p *OrphanPlan) look(f OrphanFacts, limits OrphanLimits, known owners, inst
 			continue
 		}
 		listed[key] = true
-		if known.has(i) && !(recorded[i.Token] && known.isSecond(i)) {
+		token, id, name := known.of(i)
+		// The cloud has made two for one Machine, which has recorded the other one.
+		isSecond := recorded[i.Token] && token != nil && token.ProviderID != "" && i.ProviderID != "" && id == nil
+		if (token != nil || id != nil || name != nil) && !isSecond {
 			delete(p.Seen, key)
-			if waits := known.namesake(i, instances); waits != "" {
-				p.Orphans = append(p.Orphans, Orphan{Instance: i, Waits: waits})
+			if token == nil && id == nil && name.isListed(instances) {
+				p.Orphans = append(p.Orphans, Orphan{Instance: i, Waits: fmt.Sprintf(
+					"Machine %s of cluster %s has its name, and the instance %s: delete the instance that is not needed",
+					name.Name, name.Cluster, name.ProviderID)})
 			}
 			continue
 		}

@@ -1,6 +1,7 @@
 package safety
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,13 +10,14 @@ import (
 
 // owners finds what an instance belongs to.
 type owners struct {
-	byToken, byID, byName map[string]Owner
+	byToken, byID, byName map[string]*Owner
 	count                 map[string]int
 }
 
 func newOwners(all []Owner) owners {
-	o := owners{map[string]Owner{}, map[string]Owner{}, map[string]Owner{}, map[string]int{}}
-	for _, one := range all {
+	o := owners{map[string]*Owner{}, map[string]*Owner{}, map[string]*Owner{}, map[string]int{}}
+	for i := range all {
+		one := &all[i]
 		o.byToken[string(one.UID)] = one
 		o.byName[one.Name] = one
 		o.count[one.Cluster]++
@@ -39,36 +41,17 @@ func idKeys(id string) []string {
 	return []string{id, "last:" + last}
 }
 
-// has reports whether an instance belongs to an owner.
-func (o owners) has(i Instance) bool {
-	_, token := o.byToken[i.Token]
-	_, name := o.byName[i.Name]
-	_, id := o.byIDOf(i)
-	return token || name || id
+// of returns the owners of an instance by its token, its provider ID and its name, nil where there is none.
+func (o owners) of(i Instance) (token, id, name *Owner) {
+	for _, key := range idKeys(i.ProviderID) {
+		id = cmp.Or(id, o.byID[key])
+	}
+	return o.byToken[i.Token], id, o.byName[i.Name]
 }
 
-func (o owners) byIDOf(i Instance) (Owner, bool) {
-	for _, id := range idKeys(i.ProviderID) {
-		if one, found := o.byID[id]; found {
-			return one, true
-		}
-	}
-	return Owner{}, false
-}
-
-// namesake says what an instance shares with an owner when that is the name only, and the owner has another instance in the list; empty
-// otherwise.
-func (o owners) namesake(i Instance, instances []Instance) string {
-	one, found := o.byName[i.Name]
-	_, token := o.byToken[i.Token]
-	_, id := o.byIDOf(i)
-	if !found || token || id || !slices.ContainsFunc(instances, func(other Instance) bool {
-		return shareID(one.ProviderID, other.ProviderID)
-	}) {
-		return ""
-	}
-	return fmt.Sprintf("Machine %s of cluster %s has its name, and the instance %s: delete the instance that is not needed",
-		one.Name, one.Cluster, one.ProviderID)
+// isListed reports whether the instance that an owner has recorded is among some.
+func (o *Owner) isListed(instances []Instance) bool {
+	return slices.ContainsFunc(instances, func(i Instance) bool { return shareID(o.ProviderID, i.ProviderID) })
 }
 
 // recorded are the tokens of which the instance is among some that its owner has recorded.
@@ -80,13 +63,6 @@ func (o owners) recorded(instances []Instance) map[string]bool {
 		}
 	}
 	return all
-}
-
-// isSecond reports whether an instance has the token of an owner that has recorded another one, and nothing else has recorded it.
-func (o owners) isSecond(i Instance) bool {
-	one, found := o.byToken[i.Token]
-	_, id := o.byIDOf(i)
-	return found && one.ProviderID != "" && i.ProviderID != "" && !id
 }
 
 // shareID reports whether two provider IDs may be of one instance.
@@ -107,18 +83,16 @@ func (o owners) doubts(cluster string, instances []Instance, now time.Time) stri
 	}
 	with, without := 0, 0
 	for _, i := range instances {
+		token, id, name := o.of(i)
 		switch {
 		case i.Leaving || i.Token == "":
-		case o.has(i):
+		case token != nil || id != nil || name != nil:
 			with++
 		default:
 			without++
 		}
-		if _, token := o.byToken[i.Token]; token {
-			continue
-		}
-		if restored, found := o.byIDOf(i); found && now.Before(restored.Created.Add(restoreDelay)) {
-			return fmt.Sprintf("Machine %s was restored less than %s ago: others may follow", restored.Name, restoreDelay)
+		if token == nil && id != nil && now.Before(id.Created.Add(restoreDelay)) {
+			return fmt.Sprintf("Machine %s was restored less than %s ago: others may follow", id.Name, restoreDelay)
 		}
 	}
 	if without > with {

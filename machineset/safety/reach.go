@@ -1,6 +1,9 @@
 package safety
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Reach is what is known about one API server. The zero Reach has not answered yet. It is a value: keep the last one.
 type Reach struct {
@@ -60,14 +63,8 @@ func (r Reach) Timer(since time.Time) time.Time {
 // Both returns what is known about an object that depends on two servers: it is frozen while one of them is, and its timers begin when the
 // later one has answered.
 func Both(a, b Reach) Reach {
-	first := func(x, y time.Time) time.Time {
-		if x.IsZero() || (!y.IsZero() && y.Before(x)) {
-			return y
-		}
-		return x
-	}
 	return Reach{
-		Answered: a.Answered && b.Answered, DownSince: first(a.DownSince, b.DownSince), FrozenSince: first(a.FrozenSince, b.FrozenSince),
+		Answered: a.Answered && b.Answered, DownSince: cmp.Or(a.DownSince, b.DownSince), FrozenSince: cmp.Or(a.FrozenSince, b.FrozenSince),
 		ThawedAt: b.Timer(a.ThawedAt),
 	}
 }
