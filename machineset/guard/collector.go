@@ -188,10 +188,14 @@ func (c *Collector) observe(ctx context.Context) (facts safety.OrphanFacts, next
 // wait come first in the next pass, which is due when the turn of an account may have come, if a cluster was not listed for a whole Period.
 // Each pass reads all Machines: it is no sooner than after a fifteenth of the Period.
 func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (next time.Duration, errs []error) {
-	clusters, now := clustersOf(owners), c.options.Clock.Now()
-	maps.DeleteFunc(c.listed, func(name string, _ time.Time) bool { return !slices.Contains(clusters, name) })
-	slices.SortStableFunc(clusters, func(a, b string) int { return c.listed[a].Compare(c.listed[b]) })
-	next = c.options.Period
+	listed, now := map[string]time.Time{}, c.options.Clock.Now()
+	for i := range owners {
+		listed[owners[i].Cluster] = c.listed[owners[i].Cluster]
+	}
+	c.listed, next = listed, c.options.Period
+	clusters := slices.SortedFunc(maps.Keys(listed), func(a, b string) int {
+		return cmp.Or(listed[a].Compare(listed[b]), cmp.Compare(a, b))
+	})
 	for _, name := range clusters {
 		if c.options.Reconciles != nil && !c.options.Reconciles(keyOf(name)) {
 			continue // its instances are no part of the facts, so that nothing is decided about them
@@ -208,7 +212,7 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		switch {
 		case provider.ClassOf(err) == provider.RateLimited:
 			into.Unlisted[name] = "its account has to wait: " + err.Error()
-			if wait, _ := provider.DefaultBackoff().After(err, 1, 0); now.Sub(c.listed[name]) >= c.options.Period {
+			if wait, _ := provider.DefaultBackoff().After(err, 1, 0); now.Sub(listed[name]) >= c.options.Period {
 				next = min(next, max(wait, c.options.Period/15))
 			}
 			continue
@@ -217,7 +221,7 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 			errs = append(errs, fmt.Errorf("list the instances of cluster %s: %w", name, err))
 			continue
 		}
-		c.listed[name] = now
+		listed[name] = now
 		for i := range all {
 			into.Instances = append(into.Instances, safety.Instance{
 				Cluster: name, Token: all[i].Token, ProviderID: all[i].ProviderID, Name: all[i].Name, Leaving: all[i].State == provider.Deleting,
@@ -225,16 +229,6 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		}
 	}
 	return next, errs
-}
-
-// clustersOf are the clusters of owners, sorted.
-func clustersOf(owners []safety.Owner) []string {
-	clusters := make([]string, 0, len(owners))
-	for i := range owners {
-		clusters = append(clusters, owners[i].Cluster)
-	}
-	slices.Sort(clusters)
-	return slices.Compact(clusters)
 }
 
 // keyOf is the name of a cluster of a Source.

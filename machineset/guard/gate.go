@@ -124,21 +124,20 @@ func (g *Gate) Start(ctx context.Context) error {
 // Probe probes the servers that are due, and returns when the next one is.
 func (g *Gate) Probe(ctx context.Context) time.Duration {
 	var due []types.NamespacedName
-	g.each(func(key types.NamespacedName, _ server, left time.Duration) {
-		if left <= 0 {
+	for key, s := range g.known() {
+		if g.left(s) <= 0 {
 			due = append(due, key)
 		}
-	})
+	}
 	workqueue.ParallelizeUntil(ctx, probesAtOnce, len(due), func(i int) { g.probe(ctx, due[i]) })
-	next, frozen := g.options.Period, map[types.NamespacedName]server{}
-	g.each(func(key types.NamespacedName, s server, left time.Duration) {
-		next = min(next, left)
-		if s.reach.IsFrozen() {
-			frozen[key] = s
+	next, frozen := g.options.Period, 0
+	for key, s := range g.known() {
+		next = min(next, g.left(s))
+		if s.reach.IsFrozen() && (key.Name == "" || g.shouldAnswer(ctx, key, s)) {
+			frozen++
 		}
-	})
-	maps.DeleteFunc(frozen, func(key types.NamespacedName, s server) bool { return key.Name != "" && !g.shouldAnswer(ctx, key, s) })
-	g.options.Metrics.reached(len(frozen))
+	}
+	g.options.Metrics.reached(frozen)
 	return max(next, time.Second)
 }
 
@@ -147,22 +146,23 @@ func (g *Gate) shouldAnswer(ctx context.Context, cluster types.NamespacedName, s
 	return !s.none && (s.reach.Answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)))
 }
 
-// each passes each server to a function, with the time until its next probe.
-func (g *Gate) each(do func(key types.NamespacedName, s server, left time.Duration)) {
+// known returns what is known about each server now.
+func (g *Gate) known() map[types.NamespacedName]server {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.options.Clock.Now()
-	for key, s := range g.servers {
-		left := time.Duration(0)
-		if !s.asked.IsZero() && !now.Before(s.asked) {
-			wait := g.options.Period
-			if !s.none {
-				wait = s.reach.Next(g.options.Period, g.options.Tolerance)
-			}
-			left = s.asked.Add(wait).Sub(now)
-		}
-		do(key, s, left)
+	return maps.Clone(g.servers)
+}
+
+// left returns the time until the next probe of a server.
+func (g *Gate) left(s server) time.Duration {
+	now, wait := g.options.Clock.Now(), g.options.Period
+	if s.asked.IsZero() || now.Before(s.asked) {
+		return 0
 	}
+	if !s.none {
+		wait = s.reach.Next(g.options.Period, g.options.Tolerance)
+	}
+	return s.asked.Add(wait).Sub(now)
 }
 
 func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
@@ -224,9 +224,8 @@ func (g *Gate) closedFor(ctx context.Context, cluster types.NamespacedName) stri
 	if reach := g.Of(cluster); reach.Answered && !reach.IsFrozen() {
 		return ""
 	}
-	g.mu.Lock()
-	management, own := g.servers[types.NamespacedName{}], g.servers[cluster]
-	g.mu.Unlock()
+	known := g.known()
+	management, own := known[types.NamespacedName{}], known[cluster]
 	switch {
 	case !management.reach.Answered || management.reach.IsFrozen():
 		return closed("the API server of the Machines", management)

@@ -41,34 +41,27 @@ func ownerOf(m *contract.Metadata, cluster, id string) safety.Owner {
 	return safety.Owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
 }
 
-// listLimit is the number of objects in one answer of the API server.
-const listLimit = 500
-
 // live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
 func live[S, U any](
 	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) safety.Owner,
 ) ([]safety.Owner, error) {
 	var all []safety.Owner
-	for next := ""; ; {
-		list := engine.NewList(kind)
-		if err := reader.List(ctx, list, client.Limit(listLimit), client.Continue(next)); err != nil {
-			return nil, fmt.Errorf("read all %s objects: %w", kind.GVK.Kind, err)
-		}
-		var errs []error
-		err := engine.EachObject(list, func(obj client.Object) {
+	var errs []error
+	list := engine.NewList(kind)
+	err := reader.List(ctx, list)
+	if err == nil {
+		err = engine.EachObject(list, func(obj client.Object) {
 			var s S
 			if err := kind.Adapter.Read(obj, &s); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", client.ObjectKeyFromObject(obj), err))
 			}
 			all = append(all, of(&s))
 		})
-		if err := errors.Join(append(errs, err)...); err != nil {
-			return nil, fmt.Errorf("read all %s objects: %w", kind.GVK.Kind, err)
-		}
-		if next = list.GetContinue(); next == "" {
-			return all, nil
-		}
 	}
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, fmt.Errorf("read all %s objects: %w", kind.GVK.Kind, err)
+	}
+	return all, nil
 }
 
 // read joins the objects of all Sources.
