@@ -13,6 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 func TestADrainBeginsWithACordonOfTheNodeAsItWasReadAndARecordOfItsBegin(t *testing.T) {
@@ -130,8 +131,9 @@ func deleteIn(t *testing.T, p *Scope) error {
 func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.env.kinds.NewMachine = nil
-	p.env.frame.Ports.Cache, p.env.ports.Workload = &byKey{}, Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}, Client: &api{}}
-	p.env.workloads = p.env.newTracker()
+	p.env.frame.Ports.Cache = &byKey{}
+	own := Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}, Client: &api{}}
+	p.env.workloads = cluster.NewTracker(cluster.TrackerConfig{Kind: "MachinePool", Own: own})
 	p.State.Finalizers = []string{"example.com/others", p.env.frame.Finalizer}
 	require.NoError(t, deleteIn(t, p))
 	said, _ := engine.Find(p.Asserted, contract.ConditionDeleting)

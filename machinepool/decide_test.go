@@ -280,9 +280,8 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 	pool.ObservedReplicas = contract.Some(int32(5))
 	f := statusFacts{
 		Pool: pool, Desired: contract.Some(int32(6)), Listed: 4, Known: true,
-		Counts:    counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}},
-		Match:     matching{Missing: []string{"p://3"}, Ambiguous: []string{"p://4"}, Claimed: []string{"p://5"}},
-		Unhealthy: []string{"m1"},
+		Counts: counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}, Unhealthy: []string{"m1"}},
+		Match:  matching{Missing: []string{"p://3"}, Ambiguous: []string{"p://4"}, Claimed: []string{"p://5"}},
 	}
 	type brief struct{ Type, Status, Reason, Message string }
 	var got []brief

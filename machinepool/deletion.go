@@ -8,22 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 )
-
-// assertDeleting sets the condition Deleting of a pass in which no stage has set it.
-func (p *Scope) assertDeleting() {
-	if p.Deleting() {
-		p.Wait(contract.ReasonDeleting, "Deletion started")
-		return
-	}
-	p.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
-}
 
 // reached reports whether a limit that counts from began is reached; a limit of zero and below is never reached.
 func reached(began time.Time, limit time.Duration, now time.Time) bool {
@@ -34,7 +24,7 @@ func reached(began time.Time, limit time.Duration, now time.Time) bool {
 // counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that; but a long drain
 // is not given up because the connection or the process is restarted.
 func (p *Scope) drainAll(ctx context.Context) (bool, error) {
-	started, limit := p.deletion.Stages[contract.StageDrain].Start, p.drainLimit()
+	started, limit := p.deletion.Stages[contract.StageDrain].Start, p.State.Template.NodeDrainTimeout.Or(0)
 	unreadSince, unreadLimit := p.mem().nodesUnread, p.env.unreadLimit
 	switch {
 	case !p.wantsDrain():

@@ -45,7 +45,7 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 	if p.isYetToBegin(node) || p.env.frame.Writer.Behind(node) {
 		return false, nil // its event is on the way, and may show that its marks were removed
 	}
-	policy, limit := p.env.options.Policy, p.drainLimit()
+	policy, limit := p.env.options.Policy, p.State.Template.NodeDrainTimeout.Or(0)
 	began := p.started(node.Annotations, contract.DrainStartedAnnotation)
 	if reached(began, limit, p.Now) {
 		return p.ends(ctx, node, func() {
@@ -86,11 +86,6 @@ func (p *Scope) ends(ctx context.Context, node *corev1.Node, tell func()) (bool,
 // marksDrained reports whether a Node has the mark that it was drained.
 func marksDrained(node *corev1.Node) bool {
 	return node.Annotations[contract.DrainedAnnotation] == string(node.UID)
-}
-
-// drainLimit returns how long the drain of a Node may take, zero for no limit.
-func (p *Scope) drainLimit() time.Duration {
-	return max(0, p.State.Template.NodeDrainTimeout.Or(0))
 }
 
 // volumesGone reports whether a Node without pods has no volume to wait for: when an instance is deleted with a volume attached, the pods'

@@ -20,8 +20,7 @@ import (
 
 // indexKeys returns the keys under which events of other objects find a pool.
 func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, rules noderef.Rules) []string {
-	keys := make([]string, 0, len(state.ProviderIDs)+len(state.Nodes)+8)
-	keys = append(keys, labelKey(contract.LabelValue(state.Key.Name)))
+	keys := []string{labelKey(contract.LabelValue(state.Key.Name))}
 	keys = append(keys, engine.ReferenceKeys(state.Common(), state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
 		keys = append(keys, keysOfNode(cluster, id, "", rules)...)

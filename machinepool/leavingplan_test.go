@@ -156,7 +156,7 @@ func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
 func TestALimitForUnreadNodesCountsFromWhenTheyWereReadLast(t *testing.T) {
 	pool, began := newRecollection(), time.Unix(1000, 0)
 	for i, known := range []bool{false, false, true, false, false} {
-		lasts(&pool.nodesUnread, !known, began.Add(time.Duration(i)*time.Second))
+		pool.countUnread(!known, began.Add(time.Duration(i)*time.Second))
 	}
 	if want := began.Add(3 * time.Second); !pool.nodesUnread.Equal(want) {
 		t.Errorf("want %s, got %s", want, pool.nodesUnread)

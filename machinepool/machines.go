@@ -39,17 +39,6 @@ type machines struct {
 	gvk     schema.GroupVersionKind
 }
 
-// unhealthy returns the names of the Machines that a health check has marked for replacement.
-func (m *machines) unhealthy() []string {
-	var names []string
-	for _, one := range m.own {
-		if scale.Ailing(one.State) {
-			names = append(names, one.Key.Name)
-		}
-	}
-	return names
-}
-
 // ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
 // InfraMachinePool is not known, as at the start of a process, existing Machines decide that.
 func (p *Scope) ledByMachines() bool {
@@ -198,13 +187,7 @@ func (p *Scope) owns(ctx context.Context, obj metav1.Object) (bool, error) {
 
 // createMachines creates Machines. One that the cache does not show yet is there already, which the API server answers.
 func (p *Scope) createMachines(ctx context.Context, missing []string) error {
-	created, err := each(p, missing, func(name string) error {
-		err := p.createMachine(ctx, name)
-		if errors.Is(err, errForeignMachine) {
-			p.machines.foreign = append(p.machines.foreign, name)
-		}
-		return err
-	})
+	created, err := each(p, missing, func(name string) error { return p.createMachine(ctx, name) })
 	if len(created) > 0 {
 		p.tell(EventMachinesCreated, "Created %s %s", p.env.kinds.Machine.GVK.Kind, engine.Named(created))
 	}
@@ -258,6 +241,7 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case !owned:
+		p.machines.foreign = append(p.machines.foreign, name)
 		return fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: %s", p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name,
 			foreignAdvice)
 	}

@@ -34,7 +34,8 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 		p.confirmMissed(ctx)
 		p.forgetRequests()
 	}
-	if lasts(&p.mem().nodesUnread, !p.nodesKnown || p.missed != "", p.Now); p.nodesKnown {
+	p.mem().countUnread(!p.nodesKnown || p.missed != "", p.Now)
+	if p.nodesKnown {
 		return nil
 	}
 	p.match, p.unread = matching{}, unreadProblem(key, err)
@@ -136,18 +137,6 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 // is Ready for a while.
 const silentFor = 5 * time.Minute
 
-// silentIn returns how long it takes until a Node has not been Ready for silentFor, at least.
-func silentIn(node *corev1.Node, now time.Time) time.Duration {
-	since, found := readySince(node)
-	switch {
-	case noderef.Ready(node):
-		return silentFor
-	case !found: // it has never answered
-		return 0
-	}
-	return since.Add(silentFor).Sub(now)
-}
-
 // unbelievable returns the Nodes that a list of instances retires, or will retire when it is complete, although the list is probably wrong:
 // their kubelets answer or did a moment ago, nothing requests that they leave, and the list names none of the recorded Nodes. A provider
 // that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, and for
@@ -163,7 +152,10 @@ func unbelievable(
 		return nil, 0
 	}
 	for _, node := range m.free(m.Retired) {
-		left := silentIn(node, now)
+		left := silentFor // at least
+		if !noderef.Ready(node) {
+			left = readySince(node).Add(silentFor).Sub(now)
+		}
 		if left <= 0 || node.DeletionTimestamp != nil || leaves(node) {
 			continue
 		}

@@ -81,13 +81,15 @@ type Options struct {
 func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
 	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, engine.DefaultConnectionGrace)
-	if o.Propagation == nil {
-		o.Propagation = propagate.ClusterAPI()
-	}
+	o.Propagation = cmp.Or(o.Propagation, propagate.ClusterAPI())
 	if o.Steps == nil {
 		o.Steps = Steps()
 	}
-	o.Policy = o.Policy.withDefaults(kind.GVK.Group)
+	if o.Policy.Leaving == nil {
+		marks := scale.Marks(kind.GVK.Group)
+		o.Policy.Leaving = func(node *corev1.Node) bool { return MarkedLeaving(node, marks...) }
+	}
+	o.Policy.DrainPolicy = cmp.Or(o.Policy.DrainPolicy, drain.DefaultPolicy())
 	return o
 }
 
@@ -100,17 +102,6 @@ type Policy struct {
 	// means drain.DefaultPolicy. New validates it.
 	DrainRules  []drain.Rule
 	DrainPolicy *drain.Policy
-}
-
-func (p Policy) withDefaults(group string) Policy {
-	if p.Leaving == nil {
-		marks := scale.Marks(group)
-		p.Leaving = func(node *corev1.Node) bool { return MarkedLeaving(node, marks...) }
-	}
-	if p.DrainPolicy == nil {
-		p.DrainPolicy = drain.DefaultPolicy()
-	}
-	return p
 }
 
 // defaultUnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does not

@@ -63,7 +63,10 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 		memory:   engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
 	}
 	f.Track("kinds that MachinePools refer to", r.poolsOf)
-	r.workloads = r.newTracker()
+	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
+		Kind: "MachinePool", Own: ports.Workload.Or(f.Ports.Client, f.Ports.APIReader), NodesOf: ports.NodesOf,
+		Events: ports.WorkloadEvents, OfNode: r.poolsOfNode, Concerns: r.concerns, InCluster: f.InCluster,
+	})
 	r.passes = engine.NewReconciler(poolKind{
 		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget,
 		NewScope: func() *Scope { return &Scope{env: r} },
@@ -75,14 +78,6 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 // MachinePool controller, "Expected labels".
 func withCluster(s *contract.MachinePoolState) {
 	s.ClusterName = cmp.Or(s.ClusterName, s.Labels[contract.ClusterNameLabel])
-}
-
-// newTracker returns what looks up the Workloads of pools, and wakes pools on events of their Nodes and drains.
-func (r *Reconciler) newTracker() *cluster.Tracker {
-	return cluster.NewTracker(cluster.TrackerConfig{
-		Kind: "MachinePool", Own: r.ports.Workload.Or(r.frame.Ports.Client, r.frame.Ports.APIReader), NodesOf: r.ports.NodesOf,
-		Events: r.ports.WorkloadEvents, OfNode: r.poolsOfNode, Concerns: r.concerns, InCluster: r.frame.InCluster,
-	})
 }
 
 // clusterOf is the workload cluster of a pool; the zero name is that of Ports.Workload.

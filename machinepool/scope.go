@@ -131,13 +131,13 @@ func (r *recollection) release(keep sets.Set[string]) {
 	}
 }
 
-// lasts records since when something is so; zero while it is not.
-func lasts(since *time.Time, so bool, now time.Time) {
+// countUnread records since when not all Nodes are known.
+func (r *recollection) countUnread(unread bool, now time.Time) {
 	switch {
-	case !so:
-		*since = time.Time{}
-	case since.IsZero():
-		*since = now
+	case !unread:
+		r.nodesUnread = time.Time{}
+	case r.nodesUnread.IsZero():
+		r.nodesUnread = now
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -54,8 +55,8 @@ type statusFacts struct {
 	Unread external.Problem
 
 	Failed, HasNodes bool
-	// Unhealthy are the Machines that are to be replaced, and Foreign the InfraMachines whose name a Machine of another owner has.
-	Unhealthy, Foreign []string
+	// Foreign are the InfraMachines whose name a Machine of another owner has.
+	Foreign []string
 }
 
 // desired is the number that scaling conditions compare with: zero for a pool that is being deleted.
@@ -182,17 +183,11 @@ func (f *statusFacts) scaling() (up, down metav1.Condition) {
 }
 
 func (f *statusFacts) remediating() metav1.Condition {
-	if len(f.Unhealthy) == 0 {
+	if len(f.Counts.Unhealthy) == 0 {
 		return engine.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, "")
 	}
 	return engine.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating,
-		"* To be replaced: "+engine.Named(f.Unhealthy))
-}
-
-// selector returns the selector of a pool's Machines, as text. The scale subresource returns it: the HorizontalPodAutoscaler does not
-// scale a Scale without a selector. It is the same whether the provider creates Machines or not.
-func selector(pool *contract.MachinePoolState) string {
-	return labels.Set(instanceLabels(pool)).String() // sorted
+		"* To be replaced: "+engine.Named(f.Counts.Unhealthy))
 }
 
 // instanceLabels are the labels by which the Machines and InfraMachines of a pool are found.
@@ -209,6 +204,8 @@ type counts struct {
 	Ready, Available, UpToDate int32
 	// NotReady are the names of Nodes, or Machines, that are not ready, and Outdated those that are not up to date, in their order.
 	NotReady, Outdated []string
+	// Unhealthy are the names of the Machines that a health check has marked for replacement.
+	Unhealthy []string
 	// Again is when one more becomes available by itself; zero when none does.
 	Again time.Duration
 }
@@ -227,8 +224,7 @@ func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, no
 			continue
 		}
 		c.Ready++
-		since, _ := readySince(node)
-		if left := since.Add(minReady).Sub(now); minReady > 0 && left > 0 {
+		if left := readySince(node).Add(minReady).Sub(now); minReady > 0 && left > 0 {
 			c.Again = engine.Soonest(c.Again, left)
 			continue
 		}
@@ -237,14 +233,14 @@ func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, no
 	return c
 }
 
-// readySince returns since when the condition Ready of a Node has its status, if the Node has the condition.
-func readySince(node *corev1.Node) (at time.Time, found bool) {
+// readySince returns since when the condition Ready of a Node has its status; zero when the Node has never answered.
+func readySince(node *corev1.Node) (at time.Time) {
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.LastTransitionTime.Time, true
+			at = c.LastTransitionTime.Time
 		}
 	}
-	return time.Time{}, false
+	return at
 }
 
 // countMachines counts by the conditions of the Machines of the instances, as Cluster API does.
@@ -255,6 +251,9 @@ func countMachines(machines []machine, nodes []*corev1.Node, version string) cou
 		kubelets[node.Name] = node.Status.NodeInfo.KubeletVersion
 	}
 	for _, m := range machines {
+		if scale.Ailing(m.State) {
+			c.Unhealthy = append(c.Unhealthy, m.Key.Name)
+		}
 		if engine.HasStatus(m.State.Conditions, contract.ConditionReady, metav1.ConditionTrue) {
 			c.Ready++
 		} else {
@@ -277,26 +276,25 @@ func flush(ctx context.Context, p *Scope, failed error) error {
 	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Guarded: true, Problems: problems()})
 }
 
-// statusStep sets counters, phase and conditions.
+// statusStep sets counters, phase and conditions. The scale subresource returns the selector of the pool's Machines: the
+// HorizontalPodAutoscaler does not scale a Scale without one. It is the same whether the provider creates Machines or not.
 func statusStep(_ context.Context, p *Scope) (Result, error) {
-	if _, staged := engine.Find(p.Asserted, contract.ConditionDeleting); !staged && !p.Paused() {
-		p.assertDeleting()
+	switch _, staged := engine.Find(p.Asserted, contract.ConditionDeleting); {
+	case staged || p.Paused():
+	case p.Deleting():
+		p.Wait(contract.ReasonDeleting, "Deletion started")
+	default:
+		p.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
 	}
-	if p.observed {
-		p.sum()
+	if !p.observed {
+		return Result{}, nil
 	}
-	return Result{}, nil
-}
-
-// sum sets counters, phase and conditions.
-func (p *Scope) sum() {
-	engine.Set(&p.State.SelectorText, selector(&p.State), &p.Update.SelectorText)
+	engine.Set(&p.State.SelectorText, labels.Set(instanceLabels(&p.State)).String(), &p.Update.SelectorText) // sorted
 	facts := p.statusFacts()
-	facts.Failed = p.sumFailure()
-	decision := facts.phase()
-	engine.Set(&p.State.Phase, string(decision.Phase), &p.Update.Phase)
+	engine.Set(&p.State.Phase, string(facts.phase().Phase), &p.Update.Phase)
 	p.Assert(facts.conditions()...)
 	p.sparesUnread()
+	return Result{}, nil
 }
 
 // sparesUnread leaves conditions as they are for a while when the objects that they are about cannot be read any more: when a process
@@ -326,12 +324,12 @@ func (p *Scope) sumFailure() bool {
 	return f != (engine.Failure{})
 }
 
-// statusFacts counts, and sets the counters.
+// statusFacts counts, sets the counters, and records the Nodes.
 func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
 		Pool: &p.State, Desired: p.State.Replicas,
 		Listed: int32(len(instanceIDs(p.State.ProviderIDs, p.env.options.Matching))), //nolint:gosec // so many fit into memory
-		Unread: p.unread, Known: p.nodesKnown, Match: p.match, HasNodes: len(p.State.Nodes) > 0,
+		Unread: p.unread, Known: p.nodesKnown, Match: p.match, HasNodes: len(p.State.Nodes) > 0, Failed: p.sumFailure(),
 	}
 	if !f.Desired.Found() && p.State.ReplicasManagedElsewhere() { // what the other component has is what it wants
 		f.Desired = p.State.ObservedReplicas
@@ -340,13 +338,20 @@ func (p *Scope) statusFacts() statusFacts {
 		}
 	}
 	if p.nodesKnown {
-		p.countNodes(&f)
+		c := countNodes(p.match.Nodes, p.State.Template.MinReady.Or(0), p.State.Template.Version, p.Now)
+		p.Requeue(c.Again)
+		f.Counts, f.HasNodes = c, len(p.match.Nodes) > 0
+		engine.SetOpt(&p.State.NodeReadyReplicas, c.Ready, &p.Update.NodeReadyReplicas)
+		engine.SetOpt(&p.State.NodeAvailableReplicas, c.Available, &p.Update.NodeAvailableReplicas)
+		engine.SetOpt(&p.State.UnavailableReplicas, max(f.actual()-c.Available, 0), &p.Update.UnavailableReplicas)
+		if refs := p.match.refs(); !slices.Equal(refs, p.State.Nodes) {
+			p.Update.Nodes = contract.SetTo(refs)
+		}
 	}
 	if p.ledByMachines() {
 		f.Known = f.Known && p.machines != nil
 		if p.machines != nil {
-			f.Counts, f.Unhealthy = countMachines(p.machines.own, p.match.Nodes, p.State.Template.Version), p.machines.unhealthy()
-			f.Foreign = p.machines.foreign
+			f.Counts, f.Foreign = countMachines(p.machines.own, p.match.Nodes, p.State.Template.Version), p.machines.foreign
 		}
 	}
 	if f.Known {
@@ -355,19 +360,6 @@ func (p *Scope) statusFacts() statusFacts {
 		engine.SetOpt(&p.State.UpToDateReplicas, f.Counts.UpToDate, &p.Update.UpToDateReplicas)
 	}
 	return f
-}
-
-// countNodes counts by Nodes, and records them.
-func (p *Scope) countNodes(f *statusFacts) {
-	c := countNodes(p.match.Nodes, p.State.Template.MinReady.Or(0), p.State.Template.Version, p.Now)
-	p.Requeue(c.Again)
-	f.Counts, f.HasNodes = c, len(p.match.Nodes) > 0
-	engine.SetOpt(&p.State.NodeReadyReplicas, c.Ready, &p.Update.NodeReadyReplicas)
-	engine.SetOpt(&p.State.NodeAvailableReplicas, c.Available, &p.Update.NodeAvailableReplicas)
-	engine.SetOpt(&p.State.UnavailableReplicas, max(f.actual()-c.Available, 0), &p.Update.UnavailableReplicas)
-	if refs := p.match.refs(); !slices.Equal(refs, p.State.Nodes) {
-		p.Update.Nodes = contract.SetTo(refs)
-	}
 }
 
 // Reasons of the events that the reconciler records on a pool.
