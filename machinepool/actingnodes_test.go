@@ -159,7 +159,7 @@ func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
 	p, drainer, told := draining(t, a, 60)
 	node := p.match.Nodes[0]
 	_, err := p.advance(t.Context(), node)
-	require.ErrorIs(t, err, errAgain)
+	require.ErrorIs(t, err, cluster.ErrNodeChanged)
 	require.Empty(t, tellsOf(told), "the Node does not say so yet")
 	a.refuses = nil
 	over, err := p.advance(t.Context(), node)

@@ -26,7 +26,7 @@ func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node) (left int, err 
 	keep := sets.New[string]()
 	for _, node := range nodes {
 		over, failed := p.advance(ctx, node)
-		if errors.Is(failed, errAgain) || cluster.IsUnread(failed) {
+		if isOld(failed) || cluster.IsUnread(failed) {
 			p.Requeue(engine.ConflictRetry)
 			over, failed = false, nil
 		}
@@ -206,5 +206,5 @@ func (p *Scope) writeMarks(ctx context.Context, node *corev1.Node, annotations, 
 	if err != nil {
 		return err
 	}
-	return p.patchNode(ctx, node, types.MergePatchType, raw)
+	return p.workload.PatchNode(ctx, p.env.frame.Writer, node, types.MergePatchType, raw)
 }

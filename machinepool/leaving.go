@@ -191,22 +191,13 @@ func (p *Scope) propagate(ctx context.Context) error {
 		if !differs || node.DeletionTimestamp != nil || p.env.frame.Writer.Behind(node) {
 			return nil
 		}
-		return p.patchNode(ctx, node, types.JSONPatchType, patch.JSON())
+		return p.workload.PatchNode(ctx, p.env.frame.Writer, node, types.JSONPatchType, patch.JSON())
 	})
 }
 
 // eachNode writes Nodes.
 func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
 	_, err := each(p, nodes, do)
-	return err
-}
-
-// patchNode writes a Node. A Node that changed since it was read is reconciled again on its event.
-func (p *Scope) patchNode(ctx context.Context, node *corev1.Node, kind types.PatchType, body []byte) error {
-	err := p.workload.PatchNode(ctx, p.env.frame.Writer, node, kind, body)
-	if errors.Is(err, cluster.ErrNodeChanged) {
-		return errAgain
-	}
 	return err
 }
 
@@ -227,15 +218,17 @@ func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 	return err
 }
 
-// errAgain means that an object must be read again soon. No pass returns it.
-var errAgain = errors.New("the object is not as it was read")
+// isOld reports whether an error only means that an object is not as it was read, and must be read again soon.
+func isOld(err error) bool {
+	return errors.Is(err, engine.ErrStale) || errors.Is(err, cluster.ErrNodeChanged) || apierrors.IsConflict(err)
+}
 
-// deleteObject requests the deletion of an object that was read. One that is gone, or is another one by now, is errAgain.
+// deleteObject requests the deletion of an object that was read. The error isOld for one that is gone, or is another one by now.
 func deleteObject(ctx context.Context, c client.Client, name string, obj client.Object, only client.Preconditions) error {
 	err := c.Delete(ctx, obj, only)
 	switch {
-	case apierrors.IsConflict(err), external.SaysGone(err):
-		return errAgain
+	case external.SaysGone(err):
+		return engine.ErrStale
 	case err != nil:
 		return fmt.Errorf("delete %s: %w", name, err)
 	}
@@ -250,7 +243,7 @@ func each[T any](p *Scope, all []T, do func(T) error) (done []T, failed error) {
 		switch {
 		case err == nil:
 			done = append(done, one)
-		case errors.Is(err, errAgain):
+		case isOld(err):
 			p.Requeue(engine.ConflictRetry)
 		default:
 			failed = errors.Join(failed, err)

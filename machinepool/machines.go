@@ -225,14 +225,14 @@ var errForeignMachine = errors.New("it exists and is not one")
 const foreignAdvice = "if it stands for the instance, remove its controller and give it the labels of the pool; otherwise delete it, " +
 	"or have the provider name the InfraMachine otherwise"
 
-// alreadyThere distinguishes a Machine that the cache does not show yet, errAgain, from one of the same name with another owner. A Machine
+// alreadyThere distinguishes a Machine that the cache does not show yet, engine.ErrStale, from one of the same name with another owner. A Machine
 // whose labels were removed, by which it is found, gets them again.
 func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 	have := p.machineNamed(types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name})
 	err := p.env.frame.Ports.APIReader.Get(ctx, client.ObjectKeyFromObject(have), have)
 	switch {
 	case external.SaysGone(err):
-		return errAgain
+		return engine.ErrStale
 	case err != nil:
 		return err
 	}
@@ -245,7 +245,7 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 		return fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: %s", p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name,
 			foreignAdvice)
 	}
-	return cmp.Or(p.giveMetadata(ctx, have), errAgain)
+	return cmp.Or(p.giveMetadata(ctx, have), engine.ErrStale)
 }
 
 // machineMetadata are the labels and annotations of the pool's Machines.
@@ -349,7 +349,7 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
 	gone, err := each(p, absent, func(m machine) error {
 		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, infra(m))
 		if err == nil && !confirmed {
-			err = errAgain
+			err = engine.ErrStale
 		}
 		return err
 	})
