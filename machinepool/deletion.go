@@ -15,9 +15,20 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// reached reports whether a limit that counts from began is reached; a limit of zero and below is never reached.
-func reached(began time.Time, limit time.Duration, now time.Time) bool {
-	return limit > 0 && !began.IsZero() && !now.Before(began.Add(limit))
+// over reports whether a limit is reached that counts from began, and otherwise requests a pass for when it is. What has not begun begins
+// now, and a limit of zero and below is never reached.
+func (p *Scope) over(began time.Time, limit time.Duration) bool {
+	if limit <= 0 {
+		return false
+	}
+	if began.IsZero() {
+		began = p.Now
+	}
+	left := began.Add(limit).Sub(p.Now)
+	if left > 0 {
+		p.Requeue(max(left, time.Second))
+	}
+	return left <= 0
 }
 
 // drainAll drains the Nodes before the instances are deleted. The start is recorded before the first Node is cordoned, so that the limit
@@ -34,14 +45,12 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 		p.begin(contract.StageDrain)
 		p.Wait(contract.ReasonDrainingNode, "Drain not completed yet")
 		return false, nil
-	case reached(started, limit, p.Now), !p.nodesKnown && reached(unreadSince, unreadLimit, p.Now):
+	case p.over(started, limit), !p.nodesKnown && p.over(unreadSince, unreadLimit):
 		p.warn(EventDrainFailed, "The Nodes were not drained in time: the deletion goes on without")
 		p.mem().release(nil)
 		return true, nil
 	case !p.nodesKnown:
 		p.Wait(contract.ReasonDrainingNode, "The Nodes cannot be read: "+p.unread.Message)
-		p.requeueAt(started, limit)
-		p.requeueAt(unreadSince, unreadLimit)
 		return false, nil
 	}
 	going := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
@@ -51,14 +60,12 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 		p.Wait(contract.ReasonDrainingNode, p.drainProgress(started, left))
 	case p.missed == "":
 		return true, err
-	case reached(unreadSince, unreadLimit, p.Now):
+	case p.over(unreadSince, unreadLimit):
 		p.warn(EventDrainFailed, "%s: the deletion goes on without their drain", p.missed)
 		return true, err
 	default:
 		p.Wait(contract.ReasonDrainingNode, p.missed)
-		p.requeueAt(unreadSince, unreadLimit)
 	}
-	p.requeueAt(started, limit)
 	return false, err
 }
 
@@ -123,14 +130,12 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	if started.IsZero() {
 		p.begin(contract.StageDeleteNode)
 	}
-	p.requeueAt(started, limit)
-	over := reached(started, limit, p.Now)
+	over := p.over(started, limit)
 	if p.nodesKnown {
 		p.deleteRecordedNodes(ctx)
 	} else {
 		p.Wait(contract.ReasonDeletingNode, "The Nodes cannot be read: "+p.unread.Message)
-		p.requeueAt(p.mem().nodesUnread, limit)
-		over = over && reached(p.mem().nodesUnread, limit, p.Now)
+		over = p.over(p.mem().nodesUnread, limit) && over
 	}
 	if over {
 		p.warn(EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
@@ -161,16 +166,6 @@ func (p *Scope) hasNoNodes() bool {
 	return len(p.State.Nodes) == 0 && len(p.State.ProviderIDs) == 0
 }
 
-// started returns the time at which an annotation says that a stage began, zero before. A stage whose start is yet to come begins anew: a
-// process whose clock was ahead has recorded it, and its limit would end as much later.
-func (p *Scope) started(annotations map[string]string, key string) time.Time {
-	at, err := time.Parse(time.RFC3339, annotations[key])
-	if err != nil || contract.IsAhead(at, p.Now) {
-		return time.Time{}
-	}
-	return at
-}
-
 // begin records that a stage of the deletion began.
 func (p *Scope) begin(stage string) {
 	p.deletion.Begin(stage, p.Now)
@@ -183,15 +178,4 @@ func (p *Scope) recordDeletion() {
 	for key, to := range p.deletion.Changes(p.State.Annotations) {
 		p.ChangeAnnotation(key, to)
 	}
-}
-
-// requeueAt requests a pass for when a limit is reached.
-func (p *Scope) requeueAt(started time.Time, limit time.Duration) {
-	if limit <= 0 {
-		return
-	}
-	if started.IsZero() {
-		started = p.Now
-	}
-	p.Requeue(max(started.Add(limit).Sub(p.Now), time.Second))
 }

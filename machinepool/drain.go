@@ -46,14 +46,13 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 		return false, nil // its event is on the way, and may show that its marks were removed
 	}
 	policy, limit := p.env.options.Policy, p.State.Template.NodeDrainTimeout.Or(0)
-	began := p.started(node.Annotations, contract.DrainStartedAnnotation)
-	if reached(began, limit, p.Now) {
+	began := p.drainStarted(node)
+	if p.over(began, limit) {
 		return p.ends(ctx, node, func() {
 			p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
 		})
 	}
 	p.mem().draining[node.Name] = p.mem().draining[node.Name] // zero until its volumes are waited for
-	p.requeueAt(began, limit)
 	result, err := p.workload.Drainer.Step(ctx, runner.Request{
 		Node: node, Owner: p.State.Key, Rules: policy.DrainRules, Policy: policy.DrainPolicy, StartedAt: began,
 	})
@@ -97,14 +96,13 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	}
 	limit := p.State.Template.NodeVolumeDetachTimeout.Or(0)
 	began := p.mem().detaches(node.Name, p.Now)
-	if reached(began, limit, p.Now) { // whether volumes can be read or not
+	if p.over(began, limit) { // whether volumes can be read or not
 		p.warn(EventVolumesLeft, "Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
 		return true, nil
 	}
 	result, err := p.workload.Volumes.StepVolumes(ctx, runner.Request{
 		Node: node, Owner: p.State.Key, Rules: p.env.options.Policy.DrainRules, StartedAt: began,
 	}, limit)
-	p.requeueAt(began, limit)
 	if err == nil && result.Done {
 		return true, nil
 	}
@@ -142,10 +140,20 @@ func hasMark(node *corev1.Node) bool {
 	})
 }
 
+// drainStarted returns when the drain of a Node began, by its own record, zero before. One whose start is yet to come begins anew: a process
+// whose clock was ahead has recorded it, and its limit would end as much later.
+func (p *Scope) drainStarted(node *corev1.Node) time.Time {
+	at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation])
+	if err != nil || contract.IsAhead(at, p.Now) {
+		return time.Time{}
+	}
+	return at
+}
+
 // isYetToBegin reports whether the drain of a Node has no record of the begin from which every process counts the limit, or the pool has to
 // cordon the Node. A drain whose recorded begin is yet to come begins anew.
 func (p *Scope) isYetToBegin(node *corev1.Node) bool {
-	return p.started(node.Annotations, contract.DrainStartedAnnotation).IsZero() || isToCordon(node)
+	return p.drainStarted(node).IsZero() || isToCordon(node)
 }
 
 // isToCordon: the first cordon is the pool's, with its mark. What others uncordon after that is up to the Drainer, unless the Node is
@@ -163,7 +171,7 @@ func (p *Scope) beginDrains(ctx context.Context, nodes []*corev1.Node) error {
 	now := p.Now.UTC().Format(time.RFC3339)
 	return p.eachNode(due, func(node *corev1.Node) error {
 		annotations, spec := map[string]any{}, map[string]any{}
-		if p.started(node.Annotations, contract.DrainStartedAnnotation).IsZero() {
+		if p.drainStarted(node).IsZero() {
 			annotations[contract.DrainStartedAnnotation] = now
 		}
 		if _, marked := node.Annotations[contract.DrainedAnnotation]; marked {
