@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -196,38 +197,54 @@ func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) erro
 	return err
 }
 
-// deleteNodes deletes Nodes that are not being deleted. In a pool that lives, a Node is deleted only as it was read: since then its kubelet
-// may answer again, or another process may have uncordoned it.
+// deleteNodes deletes Nodes. In a pool that lives, a Node is deleted only as it was read: since then its kubelet may answer again, or another
+// process may have uncordoned it.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
-	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return node.DeletionTimestamp != nil })
-	deleted, err := each(p, nodes, func(node *corev1.Node) error {
-		only := client.Preconditions{UID: &node.UID}
-		if !p.Deleting() {
-			only.ResourceVersion = &node.ResourceVersion
-		}
-		return deleteObject(ctx, p.workload.Client, "Node "+node.Name, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, only)
+	all := mapped(nodes, func(node *corev1.Node) *contract.Metadata {
+		var m contract.Metadata
+		m.From(node)
+		return &m
+	})
+	deleted, err := p.delete("Node", all, !p.Deleting(), func(m *contract.Metadata, only client.Preconditions) error {
+		return p.workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Key.Name}}, only)
 	})
 	if len(deleted) > 0 {
-		p.tell(EventNodeDeleted, "%s", engine.Named(mapped(deleted, (*corev1.Node).GetName)))
+		p.tell(EventNodeDeleted, "%s", engine.Named(deleted))
 	}
 	return err
+}
+
+// delete requests the deletion of Machines or Nodes by UID, unless that was requested already, and returns the names of those for which the
+// API server accepts it. asRead: only while they are unchanged since they were read.
+func (p *Scope) delete(
+	kind string, all []*contract.Metadata, asRead bool, request func(*contract.Metadata, client.Preconditions) error,
+) (names []string, err error) {
+	requested := &p.mem().requested
+	going := slices.DeleteFunc(all, func(m *contract.Metadata) bool {
+		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
+		return requested.Has(m.UID) || !m.Deleting.IsZero()
+	})
+	deleted, err := each(p, going, func(m *contract.Metadata) error {
+		only := client.Preconditions{UID: &m.UID}
+		if asRead {
+			only.ResourceVersion = &m.ResourceVersion
+		}
+		err := request(m, only)
+		switch {
+		case external.SaysGone(err):
+			return engine.ErrStale
+		case err != nil:
+			return fmt.Errorf("delete %s %s: %w", kind, strings.TrimPrefix(m.Key.String(), "/"), err)
+		}
+		requested.Add(m.UID, m.ResourceVersion, p.Now)
+		return nil
+	})
+	return mapped(deleted, func(m *contract.Metadata) string { return m.Key.Name }), err
 }
 
 // isOld reports whether an error only means that an object is not as it was read, and must be read again soon.
 func isOld(err error) bool {
 	return errors.Is(err, engine.ErrStale) || errors.Is(err, cluster.ErrNodeChanged) || apierrors.IsConflict(err)
-}
-
-// deleteObject requests the deletion of an object that was read. The error isOld for one that is gone, or is another one by now.
-func deleteObject(ctx context.Context, c client.Client, name string, obj client.Object, only client.Preconditions) error {
-	err := c.Delete(ctx, obj, only)
-	switch {
-	case external.SaysGone(err):
-		return engine.ErrStale
-	case err != nil:
-		return fmt.Errorf("delete %s: %w", name, err)
-	}
-	return nil
 }
 
 // each calls a function for several objects, and returns those for which it succeeds. For an error that only means that an object must be

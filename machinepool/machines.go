@@ -359,21 +359,12 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
 // deleteMachines requests the deletion of Machines, by UID. The Machine controller drains their Nodes and waits for their hooks. asRead:
 // only while they are unchanged since they were read, because an unhealthy one may have recovered.
 func (p *Scope) deleteMachines(ctx context.Context, going []machine, asRead bool) error {
-	requested := &p.mem().requested
-	going = slices.DeleteFunc(slices.Clone(going), func(m machine) bool {
-		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
-		return requested.Has(m.UID) || !m.Deleting.IsZero()
+	kind, all := p.env.kinds.Machine.GVK.Kind, mapped(going, func(m machine) *contract.Metadata { return m.Metadata })
+	deleted, err := p.delete(kind, all, asRead, func(m *contract.Metadata, only client.Preconditions) error {
+		return p.env.frame.Ports.Client.Delete(ctx, p.machineNamed(m.Key), only)
 	})
-	deleted, err := each(p, going, func(m machine) error {
-		only := client.Preconditions{UID: &m.UID}
-		if asRead {
-			only.ResourceVersion = &m.ResourceVersion
-		}
-		return deleteObject(ctx, p.env.frame.Ports.Client, p.env.kinds.Machine.GVK.Kind+" "+m.Key.String(), p.machineNamed(m.Key), only)
-	})
-	for _, m := range deleted {
-		requested.Add(m.UID, m.ResourceVersion, p.Now)
-		p.tell(EventMachineDeleted, "Deleted %s %s", p.env.kinds.Machine.GVK.Kind, m.Key.Name)
+	for _, name := range deleted {
+		p.tell(EventMachineDeleted, "Deleted %s %s", kind, name)
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func removeFinalizerStep(_ context.Context, p *Scope) (Result, error) {
 // recollection is what a process remembers about one pool between passes. Losing it costs time and requests, never correctness. It belongs
 // to the worker that reconciles the pool.
 type recollection struct {
-	// requested are the deletions of Machines and of referenced objects that caches do not show yet.
+	// requested are the deletions of Machines, Nodes and referenced objects that caches do not show yet.
 	requested engine.Deletions
 	// draining are the names of the Nodes that workload drains, each with since when its volumes are waited for; zero before.
 	draining map[string]time.Time
