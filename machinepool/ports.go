@@ -130,21 +130,21 @@ func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
 func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New != nil }
 
 func (k Kinds) validate() error {
-	errs := []error{engine.CheckKind("kind Pool", k.Pool)}
+	err := checkKind("kind Pool", k.Pool)
 	if k.knowsMachines() {
-		errs = append(errs, engine.CheckKind("kind Machine", k.Machine))
+		err = errors.Join(err, checkKind("kind Machine", k.Machine, "Node.Name", "Node.UID")) // which drains need
 	}
-	if err := errors.Join(errs...); err != nil {
+	return err
+}
+
+// checkKind reports what is missing in a kind, and the values that it does not store and a Reconciler requires, but those of except. A kind
+// that rejects an empty object cannot be checked for these.
+func checkKind[S, U any](name string, kind contract.KindOf[S, U], except ...string) error {
+	if err := engine.CheckKind(name, kind); err != nil {
 		return err
 	}
-	// values that the kinds do not store and a Reconciler requires; a kind that rejects an empty object cannot be checked
-	if forgotten, err := contract.CheckKind(k.Pool); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten))
-	}
-	if forgotten, err := contract.CheckKind(k.Machine); k.knowsMachines() && err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID")) // which drains need
-	}
-	return errors.Join(errs...)
+	forgotten, _ := contract.CheckKind(kind)
+	return contract.RefuseForgotten(forgotten, except...)
 }
 
 // Seed is what a pool decides about the Machine that represents one of its instances: its owner is the pool, its infrastructure the
