@@ -101,10 +101,10 @@ func (h *handlers) take() []toolscache.ResourceEventHandler {
 // introduce tells handlers that were added what the caches have.
 func (p *process) introduce() {
 	p.starting.Wait()
-	for _, start := range p.starts {
-		start()
+	for _, begin := range p.starting.begins {
+		p.world.fail("a source starts", begin())
 	}
-	p.starts = nil
+	p.starting.begins = nil
 	for _, gvk := range p.world.watched {
 		k := p.view.kinds[gvk.GroupKind()]
 		for _, handler := range k.take() {

@@ -18,12 +18,21 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// tracked are the Nodes of a connection for a Tracker, which starts their source from a goroutine: the World waits for that, and starts it.
+// starting are the sources that the Trackers of one life of a process start, from goroutines that may outlive it: the World waits for those
+// of the current life, and begins them.
+type starting struct {
+	sync.WaitGroup
+
+	mu     sync.Mutex
+	begins []func() error
+}
+
+// tracked are the Nodes of a connection for a Tracker, which starts their source from a goroutine: the World waits for that, and begins it.
 type tracked struct {
 	*cluster.NodeIndex
 	source.SyncingSource // once there is one
 
-	process *process
+	starting *starting
 }
 
 // Source implements workload.Nodes.
@@ -34,11 +43,10 @@ func (t tracked) Source(mapper cluster.NodeMapper) source.SyncingSource {
 
 // Start implements source.Source.
 func (t tracked) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	p := t.process
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.starts = append(p.starts, func() { p.world.fail("a source starts", t.SyncingSource.Start(ctx, q)) })
-	p.starting.Done()
+	defer t.starting.Done()
+	t.starting.mu.Lock()
+	defer t.starting.mu.Unlock()
+	t.starting.begins = append(t.starting.begins, func() error { return t.SyncingSource.Start(ctx, q) })
 	return nil
 }
 
@@ -74,7 +82,7 @@ func (s *session) shows(c *workloadCluster) bool { return s == nil || s.to == c 
 
 // beginLinks gives a process that starts its links, which are not connected yet.
 func (p *process) beginLinks() {
-	p.links, p.reaches, p.starting = nil, nil, &sync.WaitGroup{}
+	p.links, p.reaches, p.starting = nil, nil, &starting{}
 	if p.world.isSplit() {
 		for _, c := range p.world.clusters[:2] {
 			l := &link{process: p, of: c, session: &session{}}
@@ -109,7 +117,7 @@ func (l *link) lead(to *workloadCluster) (err error) {
 	if to != nil {
 		connected := connection{process: p, session: l.session}
 		c := connected.client(to.store)
-		access.Nodes, access.Client, access.APIReader = tracked{NodeIndex: k.nodes, process: p}, c, c
+		access.Nodes, access.Client, access.APIReader = tracked{NodeIndex: k.nodes, starting: p.starting}, c, c
 		access.UID = types.UID("uid-of-" + to.name)
 		if p.world.apps != nil {
 			l.drainer, err = newDrainer(connected, to.store)
@@ -204,21 +212,19 @@ func (p *process) reach() (func(types.NamespacedName) (machine.Workload, error),
 	if len(p.links) == 0 {
 		return nil, nil
 	}
-	// followed are the caches to which the Tracker of the reconciler will listen. It begins in a goroutine: before anything else happens, the
-	// World waits for it.
-	followed := map[*link]*viewed{}
+	// A pass may go on when its process has a next life, and must not reach that. followed are the Nodes to which the Tracker of the
+	// reconciler will listen. It begins in a goroutine: before anything else happens, the World waits for it.
+	links, starting, followed := p.links, p.starting, map[*link]cluster.Nodes{}
 	nodesOf := func(key types.NamespacedName) (machine.Workload, error) {
-		for _, l := range p.links {
+		for _, l := range links {
 			if l.key() != key {
 				continue
 			}
 			access, err := l.workload()
-			if err != nil {
-				delete(followed, l)
-			} else if followed[l] != l.viewed() {
-				p.starting.Add(1)
-				followed[l] = l.viewed()
+			if access.Nodes != nil && followed[l] != access.Nodes {
+				starting.Add(1)
 			}
+			followed[l] = access.Nodes
 			return access, err
 		}
 		return machine.Workload{}, &cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonNoKubeconfig, Err: cluster.ErrNoKubeconfig}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,10 +44,7 @@ type process struct {
 	refused     map[types.UID]string // why its pass could not create Machines, by set
 	links       []*link
 	reaches     []func(*link) // each wakes all objects of a cluster in one reconciler
-	// starting are the sources that Trackers start, from goroutines, and starts what begins them.
-	starting *sync.WaitGroup
-	mu       sync.Mutex
-	starts   []func()
+	starting    *starting
 }
 
 // queued is a reconciliation that is due.
