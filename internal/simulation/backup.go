@@ -156,11 +156,11 @@ func (w *World) copies(obj *unstructured.Unstructured, namespace string, owned b
 }
 
 // deletesMisplaced deletes the copies, and returns what is there of them. Once the faults have stopped, a person leaves the instances of
-// copies to the originals, as their conditions say.
+// copies to the originals, where a condition names the provider ID: other copies have made instances of their own, which they delete.
 func (w *World) deletesMisplaced(ctx context.Context) (left string) {
 	for _, obj := range slices.DeleteFunc(w.ours(), func(obj *unstructured.Unstructured) bool { return !isMisplaced(obj) }) {
 		left = fmt.Sprintf("the copy of %s %s: %s", obj.GetKind(), obj.GetName(), messages(obj))
-		if obj.GetDeletionTimestamp() != nil && w.calm && strings.Contains(left, "spec.providerID") {
+		if obj.GetDeletionTimestamp() != nil && w.calm && strings.Contains(left, `spec.providerID "`) {
 			w.patch(ctx, obj, `{"metadata":{"finalizers":null},"spec":{"providerID":null}}`)
 		}
 		if obj.GetDeletionTimestamp() == nil {
