@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -163,7 +162,8 @@ func (w *World) frees(ctx context.Context, obj *unstructured.Unstructured) {
 			w.patch(ctx, obj, annotate(name, nil))
 		}
 	}
-	if textAt(obj, "spec", "clusterName") == "c9" && (obj.GetKind() == "Machine" || metav1.GetControllerOf(obj) != nil) {
+	isRoot := slices.ContainsFunc(w.owners, func(o *owner) bool { return o.stored() != nil && o.stored().GetUID() == obj.GetUID() })
+	if textAt(obj, "spec", "clusterName") == "c9" && isAmong("Machine MachineSet", obj) && !isRoot { // somebody may have taken its owner
 		limits := map[string]any{"nodeDrainTimeoutSeconds": 1, "nodeVolumeDetachTimeoutSeconds": 1, "nodeDeletionTimeoutSeconds": 1}
 		w.patch(ctx, obj, patchOf(limits, "spec", "deletion"))
 		w.deletes(obj, ", which is of the wrong cluster")
