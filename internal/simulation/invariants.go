@@ -359,11 +359,17 @@ func pausedStays(w *World, e Write) error {
 	return nil
 }
 
-// keepsForBlocked is about Recreate; a rolling update keeps as many as it says whatever blocks it.
+// keepsForBlocked is about Recreate; a rolling update keeps as many as it says whatever blocks it. Machines of a set in deletion go with
+// it: a person has deleted that, since no process deletes one with available Machines.
 func keepsForBlocked(w *World, e Write) error {
 	o := w.ownerOf(e.After)
 	concerns := o != nil && o.blocked && o.strategy == rollout.Recreate && !o.leaves() && !w.backups.restored
-	if w.acting == nil || !concerns || e.Before == nil || !deletesAvailable(e) || len(o.owned()) > o.desired() { // it is scaled down
+	if w.acting == nil || !concerns || e.Before == nil || len(o.owned()) > o.desired() { // it is scaled down
+		return nil
+	}
+	set := w.controllerOf(e.Before, "MachineSet")
+	ends := e.After.GetKind() == "MachineSet" && goes(e) && len(w.machinesOf(e.After, availability)) > 0
+	if !ends && (!deletesAvailable(e) || set != nil && set.GetDeletionTimestamp() != nil) {
 		return nil
 	}
 	return fmt.Errorf("%s is deleted, and the template %s does not exist", e.After.GetName(), o.templateName(o.revision))
