@@ -216,7 +216,8 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 		}
 	}
 	w.apps.sees(obj)
-	if removed && obj.GetKind() == "Machine" && !w.backups.restores {
+	ends := removed || obj.GetDeletionTimestamp() != nil && isHeld(before) && !isHeld(obj) // a guest may stay for longer
+	if ends && obj.GetKind() == "Machine" && !w.backups.restores {
 		w.misses(obj)
 	}
 	w.belong(obj)
