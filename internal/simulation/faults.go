@@ -213,8 +213,13 @@ func (w *World) request(p *process, r Request, call func() error) error {
 	fault := w.faultOf(r)
 	w.acting, w.session = p, r.session
 	defer func() { w.acting, w.session = nil, nil }()
-	w.fail("in a fight there is at most one write a second for an object", w.isSlow(p, r))
-	err := w.carryOut(fault, p, r, func() error { return w.admits(r, call) })
+	err := w.carryOut(fault, p, r, func() error {
+		err := w.admits(r, call)
+		if err == nil {
+			w.fail("in a fight there is at most one write a second for an object", w.isSlow(p, r))
+		}
+		return err
+	})
 	answer := said(err)
 	if fault != "" {
 		answer = string(fault) + ": " + answer

@@ -250,20 +250,27 @@ func gitOps(ctx context.Context, w *World) []due {
 	}}}
 }
 
-// burst is how many writes at once are allowed.
+// burst is how many writes at once are allowed while one or two undo something of an object. Package patch allows for five of each content
+// that is undone, and each further opponent doubles the contents.
 const burst = 20
 
-// isSlow counts a request that writes.
+// isSlow counts a request that has written: one that the API server refuses is no write.
 func (w *World) isSlow(p *process, r Request) error {
 	if !slices.ContainsFunc(w.writers.fights, func(f *fight) bool { return !f.isOver(w) }) {
 		clear(w.writers.sent)
 		return nil
 	}
-	name := fmt.Sprint(p.name, " in its life ", p.life, " ", r.Kind, " ", r.Namespace, " ", r.Name) // a new process knows of no fight
-	if w.writers.sent[name] == nil {
-		w.writers.sent[name] = rate.NewLimiter(1, burst+1)
+	undoing := len(slices.DeleteFunc(slices.Clone(w.writers.fights), func(f *fight) bool { return f.isOver(w) || f.kind != r.Kind }))
+	if h := w.writers.webhook; h != nil && h.kind == r.Kind && h.change != nil && w.Now().Before(h.until) {
+		undoing++
 	}
-	if r.Write && !r.Cloud && !w.writers.sent[name].AllowN(w.Now(), 1) {
+	more := max(0, undoing-2)
+	name := fmt.Sprint(p.name, " in its life ", p.life, " ", r.Kind, " ", r.Namespace, " ", r.Name) // a new process knows of no fight
+	key := fmt.Sprint(name, more)
+	if w.writers.sent[key] == nil {
+		w.writers.sent[key] = rate.NewLimiter(1, burst<<more+1)
+	}
+	if r.Write && !r.Cloud && !w.writers.sent[key].AllowN(w.Now(), 1) {
 		return fmt.Errorf("%s has more than one write a second", name)
 	}
 	return nil
