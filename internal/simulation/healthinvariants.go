@@ -113,7 +113,7 @@ func sparesHealthy(_ *World, e Write, b *pass) string {
 	switch node := b.nodeDuring(e.Before); {
 	case reason == healthcheck.ReasonNodeStartupTimeout && name != "":
 		return "is marked because it has no Node, and has Node " + name
-	case node != nil && reason == healthcheck.ReasonNodeDeleted:
+	case reason == healthcheck.ReasonNodeDeleted && isReady(node):
 		return "is marked because its Node was deleted, and has Node " + name
 	case reason == healthcheck.ReasonUnhealthyNode && isReady(node):
 		return "is marked, and its Node is ready"
@@ -121,9 +121,11 @@ func sparesHealthy(_ *World, e Write, b *pass) string {
 	return ""
 }
 
+// awaitsTimeout is also about a Node that a narrowed cache has taken for deleted: a Machine is marked when the API server has that as
+// unhealthy for long enough.
 func awaitsTimeout(_ *World, e Write, b *pass) string {
-	node := b.nodeDuring(e.Before)
-	if reasonOf(e.After, contract.ConditionHealthCheckSucceeded) != healthcheck.ReasonUnhealthyNode || node == nil {
+	node, reason := b.nodeDuring(e.Before), reasonOf(e.After, contract.ConditionHealthCheckSucceeded)
+	if reason != healthcheck.ReasonUnhealthyNode && reason != healthcheck.ReasonNodeDeleted || node == nil {
 		return ""
 	}
 	begun := slices.MaxFunc([]time.Time{since(node, contract.ConditionReady), b.thawed}, time.Time.Compare)
