@@ -239,6 +239,7 @@ func (w *World) end(ctx context.Context) {
 		}
 	}
 	w.goesOn(ctx)
+	w.writers.applies = w.Now() // what GitOps wants else is wanted from now on
 	w.revive(ctx)
 	w.calmPool()
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
