@@ -295,10 +295,14 @@ func (w *World) delete(ctx context.Context) {
 	}
 }
 
-// until runs everything fairly, until nothing is missing; with an empty name only for as long, and until nothing is possible.
+// until runs everything fairly, until nothing is missing; with an empty name only for as long, and until nothing is possible. Among faults,
+// an object is rightly passed over once a second for as long as others undo what is written: then the rounds of a minute are counted.
 func (w *World) until(ctx context.Context, name string, limit time.Duration, missing func() string) {
-	end := w.Now().Add(limit)
+	begun, end := w.Now(), w.Now().Add(limit)
 	for rounds, atOnce := 0, 0; rounds < mostRounds && atOnce < mostAtOnce; rounds++ {
+		if !w.calm && w.Now().Sub(begun) >= time.Minute {
+			rounds, begun = 0, w.Now()
+		}
 		if w.broken != nil {
 			return
 		}
