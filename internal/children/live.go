@@ -71,7 +71,10 @@ func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	shows, message, again := s.memory.lag.Judge(s.frame.kind.GVK.Kind, missing, s.frame.owner.Options.Clock.Now())
-	shows = shows && !s.IsHeld(ReasonClaimFailed)
+	if s.IsHeld(ReasonClaimFailed) {
+		shows = false
+		s.owner.Requeue(askAgain) // no event of a child without a controller wakes the owner when it goes
+	}
 	s.names, s.shows = names, shows
 	s.owner.Requeue(again)
 	if message != "" {
