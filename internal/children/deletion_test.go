@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -96,4 +98,22 @@ func TestNamespaces(t *testing.T) {
 		require.NoError(t, s.Delete(t.Context(), victims, 1))
 		require.ElementsMatch(t, []string{"b", "copied-elsewhere"}, slices.Collect(maps.Keys(w.stored())))
 	})
+}
+
+// Another program has taken the owner reference of a child: no event of that wakes the owner.
+func TestAnOwnerLooksAgainForAChildOfAnotherClusterWithoutAController(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	left := w.set("left", "")
+	left.SetLabels(map[string]string{contract.ClusterNameLabel: "other"})
+	left.SetAnnotations(map[string]string{scale.SetUIDAnnotation: string(w.deployment.GetUID())})
+	w.create(left)
+	s, o, err := w.begin()
+	require.NoError(t, err)
+	require.Zero(t, o.RequeueAfter())
+	shows, err := s.ShowsAll(t.Context())
+	require.NoError(t, err)
+	require.False(t, shows)
+	require.True(t, s.IsHeld(children.ReasonClaimFailed))
+	require.NotZero(t, o.RequeueAfter())
 }
