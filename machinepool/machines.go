@@ -277,7 +277,7 @@ func (p *Scope) giveMetadata(ctx context.Context, have contract.Object) error {
 	if metav1.GetControllerOfNoCopy(have) == nil || contract.RestoredOwner(have.GetOwnerReferences(), me) {
 		u.OwnerReferences = contract.SetTo(contract.WithOwner(have.GetOwnerReferences(), me))
 	}
-	_, err := engine.Write(ctx, p.env.frame.Writer, p.env.kinds.Machine, have, u, false)
+	_, err := engine.Write(ctx, p.env.frame.Writer, p.env.kinds.Machine, have, u)
 	if external.SaysGone(err) {
 		return nil
 	}

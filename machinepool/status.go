@@ -273,7 +273,7 @@ func countMachines(machines []machine, nodes []*corev1.Node, version string) cou
 
 // flush writes the pool at the end of a pass.
 func flush(ctx context.Context, p *Scope, failed error) error {
-	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Guarded: true, Problems: problems()})
+	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Problems: problems()})
 }
 
 // statusStep sets counters, phase and conditions. The scale subresource returns the selector of the pool's Machines: the
