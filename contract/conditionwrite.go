@@ -36,7 +36,7 @@ func (f ConditionsField) write(obj map[string]any, upsert []metav1.Condition, re
 }
 
 // upsert writes one condition into the list by its type and leaves the other entries, their order, and members it does not
-// know, alone. A new one goes to the end.
+// know, alone. A new one goes where Cluster API would sort it (order), so that a list which is only written here is sorted.
 func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
 	items, err := p.list(obj)
 	if err != nil {
@@ -53,7 +53,7 @@ func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
 			return nil
 		}
 	}
-	return p.path.set(obj, append(slices.Clip(items), any(p.values(c, nil))))
+	return p.path.set(obj, slices.Insert(slices.Clip(items), p.placeFor(c.Type, items), any(p.values(c, nil))))
 }
 
 // values returns the members of a condition in the shape of the place.

@@ -120,7 +120,7 @@ func (a typedAdapter[T, S, U]) named(obj Object, err error) error {
 }
 
 // UpdatedConditions returns a list of conditions as the Conditions and RemoveConditions of an update leave it: upserted and
-// removed by type, in the order of the list, with new ones at its end. An empty reason becomes
+// removed by type, in the order of the list, with new ones where Cluster API would sort them. An empty reason becomes
 // ReasonNotReported, because the API server refuses it. The lists that are passed in do not change and are not kept; without
 // conditions it is nil.
 func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav1.Condition {
@@ -140,9 +140,13 @@ func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav
 		at := slices.IndexFunc(updated, func(old metav1.Condition) bool { return old.Type == c.Type })
 		if at >= 0 {
 			updated[at] = c
-		} else {
-			updated = append(updated, c)
+			continue
 		}
+		at = slices.IndexFunc(updated, func(old metav1.Condition) bool { return shapeMetaV1.compareConditions(c.Type, old.Type) < 0 })
+		if at < 0 {
+			at = len(updated)
+		}
+		updated = slices.Insert(updated, at, c)
 	}
 	if len(updated) == 0 {
 		return nil
