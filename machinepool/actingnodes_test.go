@@ -120,13 +120,6 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 		"waiting for Node a:\n* Pod default/web: its budget allows no eviction", message(p), "the first Node says why")
 
 	p, drainer, _ = draining(t, &api{}, 90)
-	p.match.Retired, p.match.taken = []*corev1.Node{begunNode("moved"), begunNode("left")}, sets.New("a", "moved")
-	_, err = p.drainAll(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"a", "left"}, drainer.asked, "also a Machine's, whose instance goes too, and none whose instance stays")
-	require.Equal(t, []string{"b", "c", "left"}, names(p.match.all()), "which are deleted")
-
-	p, drainer, _ = draining(t, &api{}, 90)
 	p.nodesKnown, p.unread.Message = false, "not connected"
 	p.mem().nodesUnread = actingNow
 	done, err = p.drainAll(t.Context())
@@ -259,11 +252,11 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.nodesKnown = false
-	require.True(t, p.hasNone(nil))
+	require.True(t, p.hasNoNodes())
 	p.State.ProviderIDs = []string{"p://a"}
-	require.False(t, p.hasNone(nil))
+	require.False(t, p.hasNoNodes())
 	p.State.ProviderIDs, p.State.Nodes = nil, []contract.NodeRef{{Name: "a"}}
-	require.False(t, p.hasNone(nil))
+	require.False(t, p.hasNoNodes())
 }
 
 func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {

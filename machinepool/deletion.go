@@ -53,7 +53,7 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 		p.Wait(contract.ReasonDrainingNode, "The Nodes cannot be read: "+p.unread.Message)
 		return false, nil
 	}
-	going := slices.DeleteFunc(p.match.ending(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
+	going := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
 	left, err := p.drain(ctx, going)
 	switch {
 	case left > 0:
@@ -80,13 +80,12 @@ func (p *Scope) drainProgress(started time.Time, left int) string {
 
 // wantsDrain reports whether the Nodes are drained before the instances are deleted: not when the instances are gone, are being deleted or
 // belong to another controller, and not when the cluster is being deleted too. Where Machines represent the instances, the Machine
-// controller has drained their Nodes, and Nodes are left only of instances that never had a Machine, or whose Machine is not the pool's any
-// more, as after a deletion with the propagation policy Orphan.
+// controller has drained their Nodes, and Nodes are left only of instances that never had a Machine.
 func (p *Scope) wantsDrain() bool {
 	if p.isExcluded() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
 		return false
 	}
-	if p.ledByMachines() && p.hasNone(p.match.ending()) {
+	if p.ledByMachines() && p.hasNoNodes() {
 		return false
 	}
 	if p.infrastructure.Foreign || (p.infrastructure.Presence != external.Present && p.infrastructure.Presence != external.Unread) {
@@ -123,7 +122,7 @@ func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, r
 // deleteAllNodes deletes the recorded Nodes when the instances are gone. Its limit counts from then on, not from the deletion of the pool:
 // instances take minutes to go. A Node that joined late is recorded first.
 func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
-	if !p.nodesMatter() || p.hasNone(p.match.all()) || p.infrastructure.Foreign { // another controller's instances stay, and their Nodes with them
+	if !p.nodesMatter() || p.hasNoNodes() || p.infrastructure.Foreign { // another controller's instances stay, and their Nodes with them
 		return true, nil
 	}
 	limit := p.State.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
@@ -159,11 +158,10 @@ func (p *Scope) deleteRecordedNodes(ctx context.Context) {
 	}
 }
 
-// hasNone reports whether the pool has no Nodes but those of a list, which is empty. While Nodes cannot be read, a pool with recorded Nodes
-// or instances may have some.
-func (p *Scope) hasNone(nodes []*corev1.Node) bool {
+// hasNoNodes reports whether the pool has no Nodes. While Nodes cannot be read, a pool with recorded Nodes or instances may have some.
+func (p *Scope) hasNoNodes() bool {
 	if p.nodesKnown {
-		return len(nodes) == 0 && p.missed == ""
+		return len(p.match.all()) == 0 && p.missed == ""
 	}
 	return len(p.State.Nodes) == 0 && len(p.State.ProviderIDs) == 0
 }

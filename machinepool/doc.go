@@ -21,7 +21,7 @@
 // Nodes have not been Ready for five minutes or are gone, and an empty list when spec.replicas is 0.
 //
 // A Node that a Machine claims, be it one of the pool or not, is not cordoned, drained or deleted: the controller of Machines does that.
-// It needs Kinds.Machine. Only a deletion drains it, see below.
+// It needs Kinds.Machine.
 //
 // # Instances that are about to leave
 //
@@ -40,12 +40,12 @@
 //
 // # Deletion
 //
-// First the pool's Machines are deleted, and the Nodes drained that are left, also those of other Machines, whose instances go too; then the
-// InfraMachinePool, the BootstrapConfig, the Nodes that no Machine claims and the finalizer are removed. The Nodes are those of every
-// instance that the pool has recorded or that the provider lists. The condition Deleting names the stage. When the Cluster is gone or being
-// deleted, the Nodes stay. Nodes that cannot be read delay a drain for five minutes, and their deletion for nodeDeletionTimeoutSeconds,
-// which begins when the instances are gone. A recorded Node that the index does not have delays the deletion of the instances until the API
-// server confirms that it is gone. Every delete has a UID precondition.
+// First the Machines are deleted, and the Nodes of instances without a Machine drained; then the InfraMachinePool, the BootstrapConfig, the
+// Nodes and the finalizer are removed. The Nodes are those of every instance that the pool has recorded or that the provider lists. The
+// condition Deleting names the stage. When the Cluster is gone or being deleted, the Nodes stay. Nodes that cannot be read delay a drain
+// for five minutes, and their deletion for nodeDeletionTimeoutSeconds, which begins when the instances are gone. A recorded Node that the
+// index does not have delays the deletion of the instances until the API server confirms that it is gone. Every delete has a UID
+// precondition.
 //
 // # Limits
 //

@@ -71,10 +71,6 @@ func (m *matching) free(nodes []*corev1.Node) []*corev1.Node {
 // all returns the Nodes of the pool that no Machine claims, those whose instance has left last.
 func (m *matching) all() []*corev1.Node { return m.free(slices.Concat(m.Nodes, m.Retired)) }
 
-// ending returns the Nodes that are drained before the instances of the pool are deleted: also those that a Machine claims, because their
-// instances go too, and it is too late for its controller then. A claimed one whose instance has left the pool before is the Machine's alone.
-func (m *matching) ending() []*corev1.Node { return slices.Concat(m.Nodes, m.free(m.Retired)) }
-
 // refOf returns how a Node is recorded.
 func refOf(node *corev1.Node) contract.NodeRef {
 	return contract.NodeRef{Name: node.Name, UID: node.UID}

@@ -119,8 +119,8 @@ type Kinds struct {
 	Pool contract.MachinePoolKind
 	// Machine is the kind of the Machines that represent single instances, where a provider makes an InfraMachine for each of them
 	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine makes one. Without NewMachine such a pool is treated like
-	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted, until the pool is deleted: then it is
-	// drained. Leave Machine empty where there are none.
+	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted. Leave Machine empty where there are
+	// none.
 	Machine    contract.Kind
 	NewMachine func(Seed) (contract.Object, error)
 }
