@@ -202,21 +202,19 @@ func TestAReferencedObjectIsDeletedOnceAndByItsUID(t *testing.T) {
 }
 
 func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
-	found := func(uid types.UID, version string) api {
-		return api{listing: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version}}}}
-	}
 	for name, tc := range map[string]struct {
 		e     external.Object
 		api   api
 		want  bool
 		fails bool
 	}{
-		"none is named":       {e: refTo(external.NotReferenced), want: true},
-		"it was not read":     {e: refTo(external.Unread)},
-		"as it was read":      {e: refTo(external.Present), api: found("infra-uid", "7"), want: true},
-		"changed since":       {e: refTo(external.Present), api: found("infra-uid", "8")},
-		"another of its name": {e: refTo(external.Present), api: found("other", "7")},
-		"gone":                {e: refTo(external.Present)},
+		"none is named":   {e: refTo(external.NotReferenced), want: true},
+		"it was not read": {e: refTo(external.Unread)},
+		"as it was read": {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}},
+			want: true},
+		"changed since":       {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
+		"another of its name": {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "other", ResourceVersion: "7"}}},
+		"gone":                {e: refTo(external.Present), api: api{unread: notFound(false)}},
 		"unknown":             {e: refTo(external.Present), api: api{unread: errors.New("no")}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {

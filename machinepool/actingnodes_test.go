@@ -325,20 +325,19 @@ func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
 	marked := testNode("a", "p://a", func(n *corev1.Node) {
 		n.Spec.Unschedulable, n.Annotations = true, map[string]string{CordonedAnnotation: "2026-01-01T00:00:00Z"}
 	})
-	found := func(version string) api {
-		return api{listing: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: version}}}}
-	}
+	asRead := metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}
 	for name, tc := range map[string]struct {
 		read bool
 		e    external.Object
 		api  api
 		want int
 	}{
-		"it was read, and is current": {read: true, e: refTo(external.Present), api: found("7"), want: 1},
-		"it was read, and is old":     {read: true, e: refTo(external.Present), api: found("8")},
-		"it was not understood":       {e: refTo(external.Present), api: found("7")},
-		"none is named":               {e: refTo(external.NotReferenced), want: 1},
-		"unread":                      {e: refTo(external.Unread)},
+		"it was read, and is current": {read: true, e: refTo(external.Present), api: api{there: asRead}, want: 1},
+		"it was read, and is old": {read: true, e: refTo(external.Present),
+			api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
+		"it was not understood": {e: refTo(external.Present), api: api{there: asRead}},
+		"none is named":         {e: refTo(external.NotReferenced), want: 1},
+		"unread":                {e: refTo(external.Unread)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &tc.api)

@@ -130,12 +130,17 @@ func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	if read == nil {
 		return p.infrastructure.Presence == external.NotReferenced, nil
 	}
-	live, err := external.ConfirmSame(ctx, p.env.frame.Ports.APIReader, p.infrastructure.GVK, client.ObjectKeyFromObject(read), read.GetUID())
-	current := live != nil && live.ResourceVersion == read.GetResourceVersion()
-	if err == nil && !current {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(p.infrastructure.GVK)
+	err := p.env.frame.Ports.APIReader.Get(ctx, client.ObjectKeyFromObject(read), obj)
+	if err != nil && !external.SaysGone(err) {
+		return false, fmt.Errorf("make sure of %s %s: %w", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, err)
+	}
+	current := err == nil && obj.UID == read.GetUID() && obj.ResourceVersion == read.GetResourceVersion()
+	if !current {
 		p.Requeue(external.AbsenceRetry)
 	}
-	return current, err
+	return current, nil
 }
 
 // canDrain reports whether Nodes of this pool are drained at all.
