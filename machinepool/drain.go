@@ -140,8 +140,8 @@ func hasMark(node *corev1.Node) bool {
 	})
 }
 
-// drainStarted returns when the drain of a Node began, by its own record, zero before. One whose start is yet to come begins anew: a process
-// whose clock was ahead has recorded it, and its limit would end as much later.
+// drainStarted returns when the drain of a Node began, by its own record, zero before. One whose start is yet to come begins anew: a
+// process whose clock was ahead has recorded it, and its limit would end as much later.
 func (p *Scope) drainStarted(node *corev1.Node) time.Time {
 	at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation])
 	if err != nil || contract.IsAhead(at, p.Now) {

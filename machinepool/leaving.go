@@ -202,8 +202,8 @@ func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) erro
 	return err
 }
 
-// deleteNodes deletes Nodes. In a pool that lives, a Node is deleted only as it was read: since then its kubelet may answer again, or another
-// process may have uncordoned it.
+// deleteNodes deletes Nodes. In a pool that lives, a Node is deleted only as it was read: since then its kubelet may answer again, or
+// another process may have uncordoned it.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 	all := mapped(nodes, func(node *corev1.Node) *contract.Metadata {
 		var m contract.Metadata

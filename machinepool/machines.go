@@ -225,8 +225,8 @@ var errForeignMachine = errors.New("it exists and is not one")
 const foreignAdvice = "if it stands for the instance, remove its controller and give it the labels of the pool; otherwise delete it, " +
 	"or have the provider name the InfraMachine otherwise"
 
-// alreadyThere distinguishes a Machine that the cache does not show yet, engine.ErrStale, from one of the same name with another owner. A Machine
-// whose labels were removed, by which it is found, gets them again.
+// alreadyThere distinguishes a Machine that the cache does not show yet, engine.ErrStale, from one of the same name with another owner. A
+// Machine whose labels were removed, by which it is found, gets them again.
 func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 	have := p.machineNamed(types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name})
 	err := p.env.frame.Ports.APIReader.Get(ctx, client.ObjectKeyFromObject(have), have)
