@@ -78,6 +78,6 @@ func TestAKindOfInfraMachineThatForgetsIsFound(t *testing.T) {
 	require.Equal(t, []string{"ObservedGeneration"}, names(infraMachineKind(contract.V1Beta1)))
 	bare := contract.Unstructured(schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "K"}, &contract.ProvidedMachineLayout{})
 	require.Equal(t, []string{
-		"ProviderID", "Resume", "Provisioned", "Addresses", "FailureDomain", "FailureReason", "Conditions", "ObservedGeneration",
+		"ProviderID", "Resume", "Provisioned", "FailureDomain", "FailureReason", "Conditions", "ObservedGeneration",
 	}, names(bare))
 }

@@ -331,11 +331,11 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 		want    error
 		patched int
 	}{
-		"gone meanwhile":      {api: api{unread: notFound(false)}, want: engine.ErrStale},
-		"unknown":             {api: api{unread: unknown}, want: unknown},
-		"without an owner":    {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, want: errForeignMachine},
-		"of an earlier pool":  {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, want: errForeignMachine},
-		"its own":             {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, want: engine.ErrStale},
+		"gone meanwhile":     {api: api{unread: notFound(false)}, want: engine.ErrStale},
+		"unknown":            {api: api{unread: unknown}, want: unknown},
+		"without an owner":   {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels}}, want: errForeignMachine},
+		"of an earlier pool": {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: theirs}}, want: errForeignMachine},
+		"its own":            {api: api{there: metav1.ObjectMeta{UID: "m", Labels: labels, OwnerReferences: ours}}, want: engine.ErrStale},
 		"its own, not listed": {
 			api: api{there: metav1.ObjectMeta{UID: "m", ResourceVersion: "7", OwnerReferences: ours}}, want: engine.ErrStale, patched: 1},
 	} {

@@ -2,6 +2,7 @@ package machinepool_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -150,9 +151,11 @@ func TestADrainThatTakesLongIsNotGivenUpWhenTheConnectionBreaks(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
 	away.Store(true)
-	w.change(pool, func(u *unstructured.Unstructured) { // it began minutes ago, by a former record, and the Nodes cannot be read since now
-		began := u.GetDeletionTimestamp().Add(-contract.ClockTolerance + time.Second).Format(time.RFC3339)
-		u.SetAnnotations(map[string]string{contract.DrainStartedAnnotation: began})
+	w.change(pool, func(u *unstructured.Unstructured) { // it began minutes ago, and the Nodes cannot be read since now
+		deletion := u.GetDeletionTimestamp()
+		began := deletion.Add(-contract.ClockTolerance + time.Second).UTC().Format(time.RFC3339)
+		u.SetAnnotations(map[string]string{contract.DeletionAnnotation: fmt.Sprintf(
+			`{"deletion":%q,"stages":{"drain":{"start":%q}}}`, deletion.UTC().Format(time.RFC3339), began)})
 	})
 	w.eventually("the Nodes cannot be read", func() string {
 		if c := conditionOf(w.get(pool), contract.ConditionDeleting); !strings.Contains(c.Message, "cannot be read") {
@@ -302,15 +305,12 @@ func TestAPoolThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T) {
 	w.says(pool, "Running", 1, 1)
 	w.change(pool, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{
-			contract.DrainStartedAnnotation: "2020-01-01T00:00:00Z",
-			contract.DeletionAnnotation:     `{"deletion":"2020-01-01T00:00:00Z","stages":{"drain":{"start":"2020-01-01T00:00:00Z"}}}`,
+			contract.DeletionAnnotation: `{"deletion":"2020-01-01T00:00:00Z","stages":{"drain":{"start":"2020-01-01T00:00:00Z"}}}`,
 		})
 	})
-	w.eventually("the records to go", func() string {
-		for _, key := range []string{contract.DrainStartedAnnotation, contract.DeletionAnnotation} {
-			if _, found := w.get(pool).GetAnnotations()[key]; found {
-				return "there still is " + key
-			}
+	w.eventually("the record to go", func() string {
+		if _, found := w.get(pool).GetAnnotations()[contract.DeletionAnnotation]; found {
+			return "there still is " + contract.DeletionAnnotation
 		}
 		return ""
 	})

@@ -26,9 +26,9 @@ func ExampleVerdict() {
 	}
 	classes, unstarted := map[healthcheck.Class]int{}, 0
 	machines := []healthcheck.Machine{
-		{Name: "a", Verdict: healthcheck.Verdict{Class: healthcheck.Healthy}},
-		{Name: "b", Verdict: healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: now.Add(-3 * time.Hour)}},
-		{Name: "c", Verdict: healthcheck.Verdict{Unstarted: true}},
+		{Name: "a", UID: "1", Group: "workers", Verdict: healthcheck.Verdict{Class: healthcheck.Healthy}},
+		{Name: "b", UID: "2", Group: "workers", Verdict: healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: now.Add(-3 * time.Hour)}},
+		{Name: "c", UID: "3", Group: "workers", Verdict: healthcheck.Verdict{Unstarted: true}},
 	}
 	for _, m := range machines {
 		classes[m.Verdict.Class]++

@@ -50,13 +50,15 @@ func ExampleRemediate() {
 	marked := func(name string, slot int64) scale.Machine {
 		return scale.Machine{Name: name, Slot: slot, Ailing: true, Created: time.Unix(slot, 0)}
 	}
-	decision := scale.Remediate(scale.RemediationFacts{
+	show := func(decision scale.Remediation) {
+		fmt.Println("delete", decision.Delete[0].Name)
+		fmt.Println(decision.Deferred[0].Name, decision.Deferred[0].Reason)
+		fmt.Println(decision.Replacements.Text("set-uid"))
+	}
+	show(scale.Remediate(scale.RemediationFacts{
 		Machines: []scale.Machine{marked("workers-a", 1), marked("workers-b", 2)}, Next: 3, Now: time.Unix(100, 0).UTC(),
 		Limits: scale.RemediationLimits{MaxInFlight: new(1)},
-	})
-	fmt.Println("delete", decision.Delete[0].Name)
-	fmt.Println(decision.Deferred[0].Name, decision.Deferred[0].Reason)
-	fmt.Println(decision.Replacements.Text("set-uid"))
+	}))
 	// Output:
 	// delete workers-b
 	// workers-a RemediationDeferred
