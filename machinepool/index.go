@@ -118,8 +118,11 @@ func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.
 	return identity
 }
 
-// machineKeys are the keys under which a Machine is found that has the label of a pool, or claims a Node.
+// machineKeys are the keys under which a Machine is found that has the label of a pool or is controlled by one, or claims a Node.
 func (r *Reconciler) machineKeys(obj client.Object) (keys []string) {
+	for _, pool := range r.frame.ControllerOf(obj) { // the label may have been taken, and the pool gives it back
+		keys = append(keys, labelKey(contract.LabelValue(pool.Name)))
+	}
 	if name, labelled := obj.GetLabels()[contract.PoolNameLabel]; labelled {
 		keys = append(keys, labelKey(name))
 	}

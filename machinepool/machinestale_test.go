@@ -54,6 +54,20 @@ func TestAMachineThatLostTheLabelOfItsPoolGetsItBack(t *testing.T) {
 	})
 }
 
+func TestAMachineThatLostTheLabelOfItsPoolGoesWithItsInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
+	w.poolWith(1)
+	w.hasMachines(1)
+	m := w.machines()[0]
+	w.isQuiet()
+	w.restart(func() {
+		w.change(&m, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+		require.NoError(t, w.client.Delete(t.Context(), fake.InfraMachine(contract.V1Beta2, "pool-0")))
+	})
+	w.eventually("the Machine goes", func() string { return map[bool]string{true: "it does not"}[w.get(&m) != nil] })
+}
+
 func TestAnInfraMachineThatLostItsLabelsIsNotLookedForAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
