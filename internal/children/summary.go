@@ -125,7 +125,7 @@ func waitingForReplicas(kind string) metav1.Condition {
 // unless the templates are missing or Machines are neither adopted nor released: these are Cluster API's own. Holds that it does not know
 // are reasons themselves.
 func (f Summary) scalingUp(desired int32) metav1.Condition {
-	var holds, others []string
+	holds, others := make([]string, 0, len(f.Holds)), []string(nil)
 	cause := contract.ReasonScalingBlocked
 	for _, h := range f.Holds {
 		switch h.Reason {

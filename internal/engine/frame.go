@@ -59,7 +59,7 @@ func PortsFromManager(mgr ctrl.Manager) Ports {
 // Check reports missing ports.
 func (p Ports) Check() error {
 	if p.Client == nil || p.Cache == nil || p.APIReader == nil {
-		return errors.New("Ports.Client, Ports.Cache or Ports.APIReader is not set") //nolint:staticcheck // it begins with the name of a Go type
+		return errors.New("Ports.Client, Ports.Cache or Ports.APIReader is not set")
 	}
 	return nil
 }

@@ -19,10 +19,11 @@ const (
 
 // FromMetadata returns Credentials from the metadata service of the instance that this process runs on. names maps the names of Values to
 // what get is asked for, such as paths. An error of get that matches ErrNoCredentials says that there is no such service, or that it has no
-// such value: this process does not run on an instance, or that has no identity. ctx ends after five seconds.
+// such value: this process does not run on an instance, or that has no identity. ctx ends after five seconds,
+// and get has to return then: a pass over a Machine waits for it.
 //
-// Credentials are read in each pass over a Machine, so an answer is used again for a minute; errors are not kept. Without any value there are none, with some of them it is an error of the class Unauthenticated. Safe
-// for concurrent use.
+// Credentials are read in each pass over a Machine, so an answer is used again for a minute; errors are not kept. Without any value there
+// are none, with some of them it is an error of the class Unauthenticated. Safe for concurrent use.
 func FromMetadata(names map[string]string, get func(ctx context.Context, path string) ([]byte, error)) Credentials {
 	m := &metadata{names: names, get: get}
 	return m.read

@@ -66,16 +66,17 @@ func (s *scope) takesBack(m *member) bool {
 		return false
 	}
 	c, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
-	return !judged && (m.plan.Marked || s.outlives(m)) || slices.Contains([]string{
+	return !judged && (m.plan.Marked || s.outlives(m, healthcheck.ActionNone)) || slices.Contains([]string{
 		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
 		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
 	}, c.Reason)
 }
 
-// outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it.
-func (s *scope) outlives(m *member) bool {
-	known := s.requests != nil || !s.external()
-	return known && m.request == nil && m.former == nil && !m.plan.Deleting &&
+// outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it, and is
+// not made anew.
+func (s *scope) outlives(m *member, action healthcheck.Action) bool {
+	known, renewed := s.requests != nil || !s.external(), action == healthcheck.ActionMark && s.external()
+	return known && !renewed && m.request == nil && m.former == nil && !m.plan.Deleting &&
 		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)
 }
 
@@ -98,7 +99,7 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 		u.RemoveConditions, err = s.unmark(ctx, m)
 	case healthcheck.ActionNone, healthcheck.ActionWait, healthcheck.ActionHold:
 	}
-	if s.outlives(m) && (o.Action != healthcheck.ActionMark || !s.external()) {
+	if s.outlives(m, o.Action) {
 		u.RemoveConditions = append(u.RemoveConditions, contract.ConditionExternallyRemediated)
 	}
 	var generation int64

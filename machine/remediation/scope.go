@@ -139,7 +139,12 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
 		return
 	}
-	reach := safety.Reach{Answered: true}
+	s.evaluate(m, checks)
+}
+
+// evaluate fills the verdict on a Machine that can be read.
+func (s *scope) evaluate(m *member, checks *healthcheck.Checks) {
+	state, reach := m.state, safety.Reach{Answered: true}
 	if of := s.env.ports.ReachOf; of != nil {
 		reach = of(types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName})
 	}

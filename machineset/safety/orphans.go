@@ -189,15 +189,10 @@ func (p *OrphanPlan) look(f OrphanFacts, limits OrphanLimits, known owners, inst
 			continue
 		}
 		listed[key] = true
-		token, id, name := known.of(i)
-		// The cloud has made two for one Machine, which has recorded the other one.
-		isSecond := recorded[i.Token] && token != nil && token.ProviderID != "" && i.ProviderID != "" && id == nil
-		if (token != nil || id != nil || name != nil) && !isSecond {
+		if owned, doubt := known.have(i, recorded[i.Token], instances); owned {
 			delete(p.Seen, key)
-			if token == nil && id == nil && name.isListed(instances) {
-				p.Orphans = append(p.Orphans, Orphan{Instance: i, Waits: fmt.Sprintf(
-					"Machine %s of cluster %s has its name, and the instance %s: delete the instance that is not needed",
-					name.Name, name.Cluster, name.ProviderID)})
+			if doubt != "" {
+				p.Orphans = append(p.Orphans, Orphan{Instance: i, Waits: doubt})
 			}
 			continue
 		}
@@ -215,6 +210,22 @@ func (p *OrphanPlan) look(f OrphanFacts, limits OrphanLimits, known owners, inst
 		o.Due = o.Waits == ""
 		p.Orphans = append(p.Orphans, o)
 	}
+}
+
+// have reports whether an instance has a Machine, and why a person has to look at it all the same. recorded: the Machine of its token has
+// recorded one of the instances.
+func (k owners) have(i Instance, recorded bool, instances []Instance) (owned bool, doubt string) {
+	token, id, name := k.of(i)
+	// The cloud has made two for one Machine, which has recorded the other one.
+	isSecond := recorded && token != nil && token.ProviderID != "" && i.ProviderID != "" && id == nil
+	if isSecond || token == nil && id == nil && name == nil {
+		return false, ""
+	}
+	if token == nil && id == nil && name.isListed(instances) {
+		doubt = fmt.Sprintf("Machine %s of cluster %s has its name, and the instance %s: delete the instance that is not needed",
+			name.Name, name.Cluster, name.ProviderID)
+	}
+	return true, doubt
 }
 
 // again is a Sighting after one more pass. A clock that was set back begins anew.
