@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
+	"golang.org/x/time/rate"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +39,11 @@ func (f *Frame[S, U]) AddToManager(
 	if err := index(ctx); err != nil {
 		return err
 	}
-	builder := ctrl.NewControllerManagedBy(mgr).Named(f.Options.Name).WithOptions(f.Options.Controller).
+	options := f.Options.Controller
+	if options.RateLimiter == nil {
+		options.RateLimiter = retries()
+	}
+	builder := ctrl.NewControllerManagedBy(mgr).Named(f.Options.Name).WithOptions(options).
 		For(NewObject(f.Kind), ctrlbuilder.WithPredicates(f.WatchFilterPredicate())).
 		WatchesRawSource(f.Tracker)
 	if f.Ports.ClusterOf != nil {
@@ -49,6 +56,15 @@ func (f *Frame[S, U]) AddToManager(
 		return fmt.Errorf("controller %s: %w", f.Options.Name, err)
 	}
 	return nil
+}
+
+// retries is controller-runtime's limit of repeated passes, except that one that fails is repeated after a minute at most, not after 17: no
+// event tells that a quota was raised.
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute),
+		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(rate.Limit(10), 100)},
+	)
 }
 
 // Setup is what SetupWithManager of each kind does: it creates a reconciler and adds it to a manager. Without a recorder it sets the
