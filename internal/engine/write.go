@@ -43,6 +43,9 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 		return s.writeStatus(ctx, s.Object, decided, w)
 	}
 	current, err := s.send(ctx, s.Object, decided.Main(), false)
+	if undone := Undone(err); undone != nil && writes {
+		return errors.Join(err, s.writeContest(ctx, undone, w))
+	}
 	if err != nil || !writes || s.Deleting() && len(current.GetFinalizers()) == 0 { // without its last finalizer it is gone
 		return err
 	}
@@ -51,6 +54,18 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 		return err
 	}
 	return s.writeStatus(ctx, current, decided.Status(), w)
+}
+
+// writeContest writes the condition Contested alone when the metadata was put off, because the rest of the status may depend on it.
+func (s *Scope[S, U]) writeContest(ctx context.Context, undone error, w Writing) error {
+	var none U
+	s.Update, s.Asserted = none, nil
+	s.Assert(Condition(contract.ConditionContested, metav1.ConditionTrue, contract.ReasonWritesUndone, undone.Error()))
+	decided, err := s.decided(s.Object, false)
+	if err != nil {
+		return err
+	}
+	return s.writeStatus(ctx, s.Object, decided.Status(), w)
 }
 
 // isDue reports whether a status that differs is written in this pass, and requests another pass when it is not.
