@@ -145,6 +145,11 @@ func TestARefusedCreationDoesNotHoldUpTheOthers(t *testing.T) {
 		return ""
 	})
 	w.conditionSays(set, contract.ConditionScalingUp, "the last creation of a Machine has failed: create Machine default/"+refused)
+	w.eventually("observe the set as it is", func() string {
+		now := w.get(set)
+		seen, _, _ := unstructured.NestedInt64(now.Object, "status", "observedGeneration")
+		return map[bool]string{true: fmt.Sprint("it has observed ", seen)}[seen != now.GetGeneration()]
+	})
 	mend()
 	w.has(set, 4)
 	require.Contains(t, w.names(), refused)

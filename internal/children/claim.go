@@ -70,6 +70,8 @@ func released(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav
 // claim adopts and releases, and sets the children that the owner controls then. One that could not be adopted or released does not
 // delay the others; nothing is created meanwhile, because it may count later.
 func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
+	ctx, cancel := context.WithTimeout(ctx, passLimit)
+	defer cancel()
 	own := make([]Child[CS], 0, len(s.candidates))
 	for _, m := range s.candidates {
 		c := s.decideClaim(m)

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 // called again for a slot whose creation has failed.
 type Make func(ctx context.Context, e scale.Entry) (child client.Object, own bool, err error)
 
-// passLimit is how long one pass continues to create children; the next one resumes. It bounds for how long a process that has lost its
+// passLimit is how long one pass continues to create, claim or delete children; the next one resumes. It bounds for how long a process that has lost its
 // Lease may still create.
 const passLimit = time.Minute
 
@@ -55,7 +56,7 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 		left = left[1:]
 		uid, isNew, err := s.create(ctx, create, e)
 		if failed = err; failed != nil {
-			s.memory.failed[e.Name] = uid
+			s.memory.failed[e.Name] = cmp.Or(uid, s.memory.failed[e.Name])
 			break
 		}
 		delete(s.memory.failed, e.Name)

@@ -43,7 +43,13 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 	name := s.frame.kind.GVK.Kind
 	var names []string
 	var failed []error
+	ctx, cancel := context.WithTimeout(ctx, passLimit)
+	defer cancel()
 	for _, v := range victims {
+		if ctx.Err() != nil { // what was confirmed is old by now
+			s.owner.Requeue(engine.ConflictRetry)
+			break
+		}
 		err := s.deleteOne(ctx, v, versions[v.UID])
 		if failed = append(failed, err); err == nil {
 			names = append(names, v.Name)

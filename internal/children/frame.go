@@ -91,7 +91,8 @@ func (s *Scope[S, U, CS, CU]) Flush(ctx context.Context, unobserved func() []met
 	if failed && !silent && !s.Known {
 		s.owner.Assert(unobserved()...)
 	}
-	err = s.owner.Flush(ctx, engine.Writing{Observes: !failed && s.Known, Silent: silent})
+	observes := s.Known && (!failed || s.Refused() != "") // a pass whose creation was refused has seen everything
+	err = s.owner.Flush(ctx, engine.Writing{Observes: observes, Silent: silent})
 	if err == nil {
 		s.owner.Record(s.told...)
 	}

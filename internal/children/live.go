@@ -23,24 +23,27 @@ const (
 	askAgain = time.Minute
 )
 
-// Lag is for how long a cache has not shown objects that the API server has. The zero value is one that shows all.
-type Lag struct{ since time.Time }
+// Lag is for how long a cache has not shown one object that the API server has. The zero value is that of a cache that shows all.
+type Lag struct {
+	since time.Time
+	name  string
+}
 
 // Judge reports whether a cache shows all objects, none of which is missing then, and otherwise why a person has to act, empty while the
 // cache is late, and when to ask again. kind is that of the objects. missing are their names, and stay as they are.
 func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, message string, again time.Duration) {
 	if len(missing) == 0 {
-		l.since = time.Time{}
+		*l = Lag{}
 		return true, "", 0
 	}
-	if l.since.IsZero() || now.Before(l.since) {
-		l.since = now
+	if !slices.Contains(missing, l.name) || now.Before(l.since) { // others come and are shown, as while a set creates many
+		*l = Lag{now, slices.Min(missing)}
 	}
 	if now.Sub(l.since) < lagLimit {
 		return false, "", engine.BehindRetry
 	}
 	return false, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %[1]s objects select it (labels, fields, "+
-		"namespaces), or look for a webhook that takes its labels away", kind, slices.Min(missing)), askAgain
+		"namespaces), or look for a webhook that takes its labels away", kind, l.name), askAgain
 }
 
 // ShowsAll reports whether the cache shows all children that the API server itself has of the owner, or for it to adopt, and how far their

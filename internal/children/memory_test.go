@@ -37,6 +37,9 @@ func TestLag(t *testing.T) {
 	judge(0)
 	_, message, _ = judge(time.Hour, "c")
 	require.Empty(t, message, "another one is missing since now")
+	shows, message, _ = judge(time.Hour+lagLimit, "d")
+	require.False(t, shows)
+	require.Empty(t, message, "what was missing is shown, as while a set creates many")
 }
 
 func TestNoMoreMachinesAreRememberedThanThereAre(t *testing.T) {

@@ -15,10 +15,9 @@
 //   - The replicas of a MachineSet are written on the version that was read. A pass whose caches are behind waits, and so does one that
 //     could not write what StepSync has for a MachineSet. A refusal, as by an admission webhook, delays nothing.
 //   - Before a MachineSet shrinks, the Machines that the plan has chosen are marked with scale.DeleteAnnotation and the identity of the
-//     deployment, unless all are alike; the MachineSet deletes marked Machines first. Marks that no plan needs are removed.
-//   - Before MachineSets are created or raised, the API server is asked whether the cache shows all of them, and before one shrinks of
-//     which the cache shows fewer Machines than it has replicas, for its Machines, as before one is raised for an update in place. What
-//     the cache leaves out is named by the condition RollingOut, and the deployment scales nothing.
+//     deployment, unless all go; the MachineSet deletes marked Machines first. Marks that no plan needs are removed.
+//   - Before a plan is carried out, the API server is asked whether the cache shows all MachineSets and their Machines, with the marks
+//     that these have. What the cache leaves out is named by the condition RollingOut, and the deployment scales nothing.
 //   - An old MachineSet beyond the history limit is deleted by its UID, when it has no Machines and wants none, and only while the API
 //     server has it as it was read.
 //

@@ -36,8 +36,8 @@ type Scope struct {
 	facts   rollout.Facts // what plan was decided by
 	plan    rollout.Decision
 	planned bool
-	// seen: the API server has confirmed in this pass that the cache shows the Machines as they are.
-	seen bool
+	// asked: the API server was asked in this pass for the Machines, and sees: the cache shows them as they are.
+	asked, sees bool
 }
 
 // recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.

@@ -2,11 +2,14 @@ package deployment
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
 // confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll; and whether
@@ -14,7 +17,8 @@ import (
 // Machines may move to the current set, because the garbage collector deletes what a missing owner controls. It reports false where it
 // does not, after which the pass is repeated soon, and where it leaves a set out, which holds the deployment.
 func (s *Scope) confirmed(ctx context.Context) (bool, error) {
-	if shows, err := s.children.ShowsAll(ctx); err != nil || !shows || s.mem.confirmed && !s.inPlace() {
+	moves := slices.Contains(slices.Collect(maps.Values(s.plan.InPlace)), rollout.Moved)
+	if shows, err := s.children.ShowsAll(ctx); err != nil || !shows || s.mem.confirmed && !moves {
 		return shows, err
 	}
 	live, err := s.children.Live(ctx)
@@ -38,8 +42,8 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 // error matches engine.ErrStale where a Machine has other marks by now: cluster-autoscaler marks a Machine and then lowers the replicas,
 // and the cache of deployments may show its second write before the cache of Machines shows the first.
 func (s *Scope) seesMachines(ctx context.Context) (bool, error) {
-	if s.seen {
-		return true, nil
+	if s.asked {
+		return s.sees, nil
 	}
 	sets, shown := map[types.UID]bool{}, map[types.UID]types.UID{}
 	for _, one := range s.observed {
@@ -71,6 +75,6 @@ func (s *Scope) seesMachines(ctx context.Context) (bool, error) {
 	if message != "" {
 		s.plan.Blocked = append(s.plan.Blocked, "no set is scaled: "+message)
 	}
-	s.seen = shows
+	s.asked, s.sees = true, shows
 	return shows, nil
 }

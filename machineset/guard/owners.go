@@ -49,6 +49,9 @@ func live[S, U any](
 	var errs []error
 	list := engine.NewList(kind)
 	err := reader.List(ctx, list)
+	if err == nil && list.GetContinue() != "" {
+		err = errors.New("the answer is only a part of them: give a reader that sets no limit")
+	}
 	if err == nil {
 		err = engine.EachObject(list, func(obj client.Object) {
 			var s S
