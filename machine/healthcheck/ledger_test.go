@@ -1,6 +1,7 @@
 package healthcheck_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ func TestAPlaceIsWaitedForUntilItExpires(t *testing.T) {
 	f.Machines[1].Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Since: now.Add(-time.Hour)}
 	d := then(time.Minute)
 	require.Equal(t, "None Hold/TooManyUnhealthy", acts(d))
-	require.Contains(t, d.Message, "; 1 of them are gone, and nothing has taken their place yet")
+	require.Contains(t, d.Message, "; 1 of them are gone or not judged by this check, and nothing has taken their place yet")
 	require.Equal(t, healthcheck.Expiry+time.Second, d.NextCheck)
 	gone := f.Now
 	require.Equal(t, "None Hold/TooManyUnhealthy", acts(then(healthcheck.Expiry)))
@@ -90,6 +91,27 @@ func TestAPlaceWhoseMachineIsSkippedExpires(t *testing.T) {
 	require.Equal(t, "None Hold/TooManyUnhealthy", acts(d))
 	f.Ledger, f.Now = d.Ledger, now.Add(d.NextCheck)
 	require.Equal(t, "None Mark", acts(healthcheck.Plan(f)))
+}
+
+// The sets may not create anything while an API server is unreachable, or nobody knows which Machines the check selects.
+func TestAPlaceDoesNotExpireWhileNothingCouldTakeIt(t *testing.T) {
+	for name, hinder := range map[string]func(*healthcheck.PlanFacts){
+		"Machines are not judged": func(f *healthcheck.PlanFacts) {
+			f.Machines[0].Verdict = healthcheck.Verdict{Unjudged: true}
+		},
+		"the limit is unknown": func(f *healthcheck.PlanFacts) { f.LimitErr = errors.New("selector") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := planned(t, "hh", "1")
+			f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", After: now.Unix(), Gone: now.Unix()}}
+			f.Now = now.Add(2 * healthcheck.Expiry)
+			require.Empty(t, healthcheck.Plan(f).Ledger.InFlight)
+			hinder(&f)
+			d := healthcheck.Plan(f)
+			require.Len(t, d.Ledger.InFlight, 1)
+			require.Equal(t, f.Now.Unix(), d.Ledger.InFlight[0].Gone, "the hour begins anew")
+		})
+	}
 }
 
 func TestAPlaceDoesNotExpireWhileAMachineHasIt(t *testing.T) {

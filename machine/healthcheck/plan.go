@@ -152,7 +152,7 @@ type plan struct {
 	recovering []OutageEntry
 	out        Decision
 	bad        int // Machines that count as unhealthy for the limit
-	missing    int // those of them that are gone: they count for the total, too
+	missing    int // those of them that are gone or not judged: they count for the total, too
 }
 
 // count counts the Machines, and what the limit compares. It enters into the ledger what that does not know: a Machine that an earlier pass
@@ -211,7 +211,7 @@ func (p *plan) allow() {
 	if p.out.Allowed, p.out.Remaining = p.Limit.allows(total, p.bad); !p.out.Allowed {
 		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, p.Limit.refusal(total, p.bad)
 		if p.missing > 0 {
-			p.out.Message += fmt.Sprintf("; %d of them are gone, and nothing has taken their place yet", p.missing)
+			p.out.Message += fmt.Sprintf("; %d of them are gone or not judged by this check, and nothing has taken their place yet", p.missing)
 		}
 	}
 }
