@@ -50,8 +50,8 @@ func machineStep(ctx context.Context, s *Scope) (Result, error) {
 
 func (s *Scope) setAddresses(addresses []contract.Address) {
 	if !slices.Equal(s.State.Addresses, addresses) {
-		s.State.Addresses = addresses
-		s.Update.Addresses = contract.SetTo(addresses)
+		s.State.Addresses = slices.Clone(addresses)
+		s.Update.Addresses = contract.SetTo(s.State.Addresses)
 	}
 }
 

@@ -31,7 +31,10 @@ func appendMarks(to []change, have map[string]string, marks []Mark, owner Owner)
 		return to
 	}
 	for _, mark := range marks {
-		text := mark.Value(owner)
+		text := ""
+		if mark.Value != nil {
+			text = mark.Value(owner)
+		}
 		to = appendChange(to, have, mark.Key, value{text, text != ""})
 	}
 	return to
