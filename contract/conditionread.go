@@ -35,6 +35,8 @@ func readCondition(e entry) (c metav1.Condition, err error) {
 }
 
 // Members of a condition, which are made once because every read needs them.
+//
+//nolint:gochecknoglobals // constants: fields are values that nothing changes
 var (
 	conditionGeneration = At[int64]("observedGeneration")
 	conditionTime       = At[time.Time]("lastTransitionTime")

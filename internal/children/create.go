@@ -25,8 +25,8 @@ import (
 // called again for a slot whose creation has failed.
 type Make func(ctx context.Context, e scale.Entry) (child client.Object, own bool, err error)
 
-// passLimit is how long one pass continues to create, claim or delete children; the next one resumes. It bounds for how long a process that has lost its
-// Lease may still create.
+// passLimit is how long one pass continues to create, claim or delete children; the next one resumes. It bounds for how long a process that
+// has lost its Lease may still create.
 const passLimit = time.Minute
 
 // Create creates the children of the reserved slots, one after the other, until one fails. The ledger was written by this pass, or the API

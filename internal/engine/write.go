@@ -46,7 +46,7 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 	if undone := Undone(err); undone != nil && writes {
 		return errors.Join(err, s.writeContest(ctx, undone, w))
 	}
-	if err != nil || !writes || s.Deleting() && len(current.GetFinalizers()) == 0 { // without its last finalizer it is gone
+	if err != nil || !writes || s.isGone(current) {
 		return err
 	}
 	s.Common().Generation, s.generation = current.GetGeneration(), s.frame.Generation(current)
@@ -54,6 +54,11 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 		return err
 	}
 	return s.writeStatus(ctx, current, decided.Status(), w)
+}
+
+// isGone reports whether the object is gone after a write: one in deletion goes with its last finalizer.
+func (s *Scope[S, U]) isGone(current contract.Object) bool {
+	return s.Deleting() && len(current.GetFinalizers()) == 0
 }
 
 // writeContest writes the condition Contested alone when the metadata was put off, because the rest of the status may depend on it.

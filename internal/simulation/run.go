@@ -300,9 +300,7 @@ func (w *World) delete(ctx context.Context) {
 func (w *World) until(ctx context.Context, name string, limit time.Duration, missing func() string) {
 	begun, end := w.Now(), w.Now().Add(limit)
 	for rounds, atOnce := 0, 0; rounds < mostRounds && atOnce < mostAtOnce; rounds++ {
-		if !w.calm && w.Now().Sub(begun) >= time.Minute {
-			rounds, begun = 0, w.Now()
-		}
+		rounds, begun = w.counted(rounds, begun)
 		if w.broken != nil {
 			return
 		}
@@ -330,6 +328,14 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		w.pass(max(time.Millisecond, next.Sub(w.Now())))
 	}
 	w.fail("time passes", w.circle())
+}
+
+// counted returns the number of rounds that counts, and since when.
+func (w *World) counted(rounds int, begun time.Time) (int, time.Time) {
+	if !w.calm && w.Now().Sub(begun) >= time.Minute {
+		return 0, w.Now()
+	}
+	return rounds, begun
 }
 
 // longestWait is the longest time for which a history does not look whether anything is due.

@@ -216,8 +216,7 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 		}
 	}
 	w.apps.sees(obj)
-	ends := removed || obj.GetDeletionTimestamp() != nil && isHeld(before) && !isHeld(obj) // a guest may stay for longer
-	if ends && obj.GetKind() == "Machine" && !w.backups.restores {
+	if w.loses(before, obj, removed) {
 		w.misses(obj)
 	}
 	w.belong(obj)
@@ -230,6 +229,12 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 	w.leaves(obj, removed)
 	w.isWritten(obj)
 	w.check(Write{Before: before, After: obj, Removed: removed, cluster: in})
+}
+
+// loses reports whether a Machine ends with a write: it is removed, or our finalizer is. A guest's may keep it for longer.
+func (w *World) loses(before, now *unstructured.Unstructured, removed bool) bool {
+	isLetGo := now.GetDeletionTimestamp() != nil && isHeld(before) && !isHeld(now)
+	return now.GetKind() == "Machine" && !w.backups.restores && (removed || isLetGo)
 }
 
 // note adds a line to the history.

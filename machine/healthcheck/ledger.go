@@ -110,11 +110,7 @@ func (p *plan) settle(expiry time.Duration) {
 	for _, e := range slices.SortedFunc(slices.Values(p.Ledger.InFlight), inTime) {
 		m := byUID[e.Machine]
 		if m == nil {
-			follows := func(m *Machine) bool { return !taken[m.UID] && m.Group == e.Group && m.Created.Unix() > e.After }
-			if at := slices.IndexFunc(oldest, follows); at >= 0 {
-				m = oldest[at]
-				e.Machine, e.Decided, taken[m.UID] = m.UID, false, true
-			}
+			m = e.passes(oldest, taken)
 		}
 		switch {
 		case m == nil && p.expires(&e, expiry):
@@ -132,6 +128,17 @@ func (p *plan) settle(expiry time.Duration) {
 		settled.Successors = successors[max(0, len(successors)-maxEntries):]
 	}
 	p.out.Ledger = settled
+}
+
+// passes gives a place to the oldest Machine that was made for it, and returns that, nil while there is none.
+func (e *Entry) passes(oldest []*Machine, taken map[types.UID]bool) *Machine {
+	for _, m := range oldest {
+		if !taken[m.UID] && m.Group == e.Group && m.Created.Unix() > e.After {
+			e.Machine, e.Decided, taken[m.UID] = m.UID, false, true
+			return m
+		}
+	}
+	return nil
 }
 
 // expires reports whether a place has had no Machine for too long, and requests a look for when it will.
