@@ -31,8 +31,9 @@ const passLimit = time.Minute
 
 // Create creates the children of the reserved slots, one after the other, until one fails. The ledger was written by this pass, or the API
 // server confirms that it is the stored one: with an old one, what was created and deleted would be created again. Create writes the ledger
-// afterwards, and requests another pass for what is left. What fails is resumed by a later pass, under the same name. Rule: Cluster API's
-// MachineSet controller; a quota or a broken webhook costs one rejected request and not hundreds.
+// afterwards, and requests another pass for what is left, also where it finds a child that it has not made. What fails is resumed by a
+// later pass, under the same name. Rule: Cluster API's MachineSet controller; a quota or a broken webhook costs one rejected request and
+// not hundreds.
 func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 	if !s.current {
 		if err := s.sameOwner(ctx); err != nil {
@@ -61,9 +62,10 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 		}
 		delete(s.memory.failed, e.Name)
 		done[e.Name] = true
-		if isNew {
-			names = append(names, e.Name)
+		if !isNew { // another process makes them, and they may be deleted again before this one comes to their names
+			break
 		}
+		names = append(names, e.Name)
 	}
 	s.reportCreated(names, failed)
 	if len(left) > 0 {
