@@ -41,13 +41,19 @@ func (w *world) isSeen(pool *unstructured.Unstructured) {
 	})
 }
 
-func TestAMachineThatLostTheLabelOfItsPoolGetsItBack(t *testing.T) {
-	t.Parallel()
+// quietMachine returns a pool of one instance at rest, and its Machine.
+func quietMachine(t *testing.T) (*world, unstructured.Unstructured) {
+	t.Helper()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
 	w.poolWith(1)
 	w.hasMachines(1)
-	m := w.machines()[0]
 	w.isQuiet()
+	return w, w.machines()[0]
+}
+
+func TestAMachineThatLostTheLabelOfItsPoolGetsItBack(t *testing.T) {
+	t.Parallel()
+	w, m := quietMachine(t)
 	w.change(&m, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
 	w.eventually("the label", func() string {
 		return map[bool]string{true: "there is none"}[w.get(&m).GetLabels()[contract.PoolNameLabel] != "pool"]
@@ -56,11 +62,7 @@ func TestAMachineThatLostTheLabelOfItsPoolGetsItBack(t *testing.T) {
 
 func TestAMachineThatLostTheLabelOfItsPoolGoesWithItsInstance(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
-	w.poolWith(1)
-	w.hasMachines(1)
-	m := w.machines()[0]
-	w.isQuiet()
+	w, m := quietMachine(t)
 	w.restart(func() {
 		w.change(&m, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
 		require.NoError(t, w.client.Delete(t.Context(), fake.InfraMachine(contract.V1Beta2, "pool-0")))

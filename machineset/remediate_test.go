@@ -3,6 +3,7 @@ package machineset_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +125,8 @@ func (w *world) saysBeforeItDeletes(m *unstructured.Unstructured) {
 	recorded := false
 	for _, r := range w.Writes(userAgent) {
 		switch {
-		case r.Code == http.StatusConflict: // the stand-in has just written that the Machine is not ready; the next pass does it
+		case slices.Contains([]int{http.StatusConflict, http.StatusNotFound}, r.Code):
+			// the stand-in has just written that the Machine is not ready, and the next pass does it; or the cache shows what is gone
 		case r.GVK == w.kinds.Set.GVK && r.Subresource == "" && r.Code == http.StatusOK:
 			recorded = true // nothing else is written to the set after its Machines were created
 		case r.GVK == w.kinds.Machine.GVK && r.Subresource == "" && r.Verb == "create":

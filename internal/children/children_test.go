@@ -100,6 +100,25 @@ func TestNothingIsResumedFromALedgerThatIsNotStored(t *testing.T) {
 	require.Empty(t, w.stored())
 }
 
+// The slower one of two processes would come to names whose children the other one has made and a scale-down has deleted.
+func TestCreationsOfAPassEndWhereAnotherProcessMakesThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	s, _ := w.pass()
+	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
+	require.Error(t, w.grow(s, 3))
+	require.Len(t, s.Ledger.Pending, 3)
+	made := s.Ledger.Pending[1] // the one that was refused comes last
+	child, _, err := w.make(t.Context(), made)
+	require.NoError(t, err)
+	require.NoError(t, w.client.Create(t.Context(), child))
+	require.NoError(t, s.Create(t.Context(), w.make))
+	require.Equal(t, []string{made.Name}, slices.Collect(maps.Keys(w.stored())))
+	require.Len(t, s.Ledger.Pending, 2)
+	require.NoError(t, s.Create(t.Context(), w.make), "the next pass")
+	require.Len(t, w.stored(), 3)
+}
+
 func TestASlotWhoseNameAnotherObjectHasIsBurnt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

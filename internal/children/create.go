@@ -29,6 +29,11 @@ type Make func(ctx context.Context, e scale.Entry) (child client.Object, own boo
 // has lost its Lease may still create.
 const passLimit = time.Minute
 
+// refusal is the error of a creation. The pass has evaluated its owner all the same.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
 // Create creates the children of the reserved slots, one after the other, until one fails. The ledger was written by this pass, or the API
 // server confirms that it is the stored one: with an old one, what was created and deleted would be created again. Create writes the ledger
 // afterwards, and requests another pass for what is left, also where it finds a child that it has not made. What fails is resumed by a
@@ -56,7 +61,8 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 		e := left[0]
 		left = left[1:]
 		uid, isNew, err := s.create(ctx, create, e)
-		if failed = err; failed != nil {
+		if err != nil {
+			failed = refusal{err}
 			s.memory.failed[e.Name] = cmp.Or(uid, s.memory.failed[e.Name])
 			break
 		}

@@ -2,6 +2,7 @@ package children
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/patch"
 )
 
 // Config says how the owners of a kind keep children of another kind. Only Name is required.
@@ -91,8 +93,11 @@ func (s *Scope[S, U, CS, CU]) Flush(ctx context.Context, unobserved func() []met
 	if failed && !silent && !s.Known {
 		s.owner.Assert(unobserved()...)
 	}
-	observes := s.Known && (!failed || s.Refused() != "") // a pass whose creation was refused has seen everything
-	err = s.owner.Flush(ctx, engine.Writing{Observes: observes, Silent: silent})
+	evaluated := !failed || patch.Every(err, func(one error) bool {
+		_, isRefusal := errors.AsType[refusal](one)
+		return isRefusal || engine.IsStale(one)
+	})
+	err = s.owner.Flush(ctx, engine.Writing{Observes: s.Known && evaluated, Silent: silent})
 	if err == nil {
 		s.owner.Record(s.told...)
 	}

@@ -42,8 +42,8 @@ func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, m
 	if now.Sub(l.since) < lagLimit {
 		return false, "", engine.BehindRetry
 	}
-	return false, fmt.Sprintf("%s %s exists, and the cache does not show it: have the cache of %[1]s objects select it (labels, fields, "+
-		"namespaces), or look for a webhook that takes its labels away", kind, l.name), askAgain
+	return false, fmt.Sprintf("%s %s exists, and the cache does not show it as it is: have the cache of %[1]s objects select it (labels, "+
+		"fields, namespaces), or look for a webhook that takes its labels or marks away", kind, l.name), askAgain
 }
 
 // ShowsAll reports whether the cache shows all children that the API server itself has of the owner, or for it to adopt, and how far their

@@ -32,21 +32,22 @@ func NewMemory[T any](create func() *T, release func(*T)) *Memory[T] {
 func (m *Memory[T]) Of(key types.NamespacedName, uid types.UID) *T {
 	m.mu.Lock()
 	found, known := m.all[key]
-	m.mu.Unlock()
 	if known && found.uid == uid {
+		m.mu.Unlock()
 		return found.value
 	}
-	m.Forget(key)
 	fresh := new(T)
 	if m.create != nil {
 		fresh = m.create()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.all == nil {
 		m.all = map[types.NamespacedName]remembered[T]{}
 	}
 	m.all[key] = remembered[T]{uid, fresh}
+	m.mu.Unlock()
+	if known && m.release != nil {
+		m.release(found.value)
+	}
 	return fresh
 }
 

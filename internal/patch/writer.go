@@ -149,14 +149,21 @@ var ErrStale = errors.New("the caches are behind")
 // Retryable reports whether an error only means that a later pass resolves it: it is an UndoneError, matches ErrStale, or is the conflict
 // of a write that was based on an old object. Joined errors are retryable only if each of them is.
 func Retryable(err error) bool {
+	return Every(err, func(one error) bool {
+		undone := (*UndoneError)(nil)
+		return errors.As(one, &undone) || errors.Is(one, ErrStale) || apierrors.IsConflict(one)
+	})
+}
+
+// Every reports whether something holds for an error, and of joined errors for each of them.
+func Every(err error, is func(error) bool) bool {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if joined, ok := e.(interface{ Unwrap() []error }); ok {
 			all := joined.Unwrap()
-			return len(all) > 0 && !slices.ContainsFunc(all, func(one error) bool { return !Retryable(one) })
+			return len(all) > 0 && !slices.ContainsFunc(all, func(one error) bool { return !Every(one, is) })
 		}
 	}
-	undone := (*UndoneError)(nil)
-	return errors.As(err, &undone) || errors.Is(err, ErrStale) || apierrors.IsConflict(err)
+	return is(err)
 }
 
 // mark is the last write of an object that the cache has yet to show.

@@ -37,10 +37,10 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 }
 
 // seesMachines asks the API server, once in a pass and before a plan is carried out, whether the cache shows the Machines of the sets as
-// they are: Machines that exist are no free places, and what has moved to another set is not to be created again. It reports false where
-// the cache has yet to show a Machine, after which the pass is repeated soon, and where it leaves one out, which holds the deployment. The
-// error matches engine.ErrStale where a Machine has other marks by now: cluster-autoscaler marks a Machine and then lowers the replicas,
-// and the cache of deployments may show its second write before the cache of Machines shows the first.
+// they are: Machines that exist are no free places, and what has moved to another set is not to be created again. Their marks count too:
+// cluster-autoscaler marks a Machine and then lowers the replicas, and the cache of deployments may show its second write before the cache
+// of Machines shows the first. It reports false where the cache is behind, after which the pass is repeated soon, and where that lasts,
+// which holds the deployment.
 func (s *Scope) seesMachines(ctx context.Context) (bool, error) {
 	if s.asked {
 		return s.sees, nil
@@ -64,11 +64,15 @@ func (s *Scope) seesMachines(ctx context.Context) (bool, error) {
 		}
 		now[m.UID] = m.Annotations
 	})
-	if err == nil {
-		err = s.eachMachine(func(m machine) error { return s.env.machines.SameMarks(&m.State.Metadata, now[m.State.UID]) })
-	}
 	if err != nil {
 		return false, err
+	}
+	for _, one := range s.observed {
+		for _, m := range one.machines {
+			if s.env.machines.SameMarks(&m.State.Metadata, now[m.State.UID]) != nil {
+				missing = append(missing, m.State.Key.Name)
+			}
+		}
 	}
 	shows, message, again := s.mem.lag.Judge(s.env.kinds.Machine.GVK.Kind, missing, s.Now)
 	s.Requeue(again)

@@ -39,11 +39,11 @@ type plan struct {
 	sets           []*set    // by creation and name
 	current        *set      // nil while there is none
 	since          time.Time // sets that were neither created since nor made for it are outdated; zero for none
-	// total is how many Machines there are or may be, those in deletion and those not yet created included; alive, available and marked are
-	// those of all sets together. excess is how many more Machines stay than there may be.
-	total, alive, available, marked, excess int
-	updates                                 updates
-	out                                     Decision
+	// total is how many Machines there are or may be, those in deletion and those not yet created included; alive and available are those of
+	// all sets together. excess is how many more Machines stay than there may be.
+	total, alive, available, excess int
+	updates                         updates
+	out                             Decision
 }
 
 func newPlan(f Facts) *plan {
@@ -60,7 +60,6 @@ func newPlan(f Facts) *plan {
 		p.total += all[i].size
 		p.alive += len(all[i].alive)
 		p.available += all[i].available
-		p.marked += all[i].marked
 	}
 	p.excess = p.alive - p.desired - p.surge
 	slices.SortFunc(p.sets, func(a, b *set) int { return older(a.Set, b.Set) })

@@ -33,11 +33,12 @@ func share(n int, replicas []int) []int {
 // have marked some.
 func (p *plan) scale() {
 	var used []*set
-	total := 0
+	total, marked := 0, 0
 	for _, s := range p.sets {
 		if !s.Deleting && s.Replicas > 0 {
 			used = append(used, s)
 			total += s.Replicas
+			marked += s.marked
 		}
 	}
 	if len(used) == 0 && p.current != nil {
@@ -53,7 +54,7 @@ func (p *plan) scale() {
 		p.spread(used, min(p.desired-total, p.desired+p.surge-p.total))
 	case total > p.desired:
 		p.excess = total - p.desired
-		p.collect(used, max(total-p.desired-surge, min(p.marked, total-p.desired)))
+		p.collect(used, max(total-p.desired-surge, min(marked, total-p.desired)))
 	}
 }
 
