@@ -14,12 +14,12 @@ import (
 // Templates of the other systems. Their sets and deployments are made of them.
 const (
 	templateKubermatic = `{"metadata":{"labels":{"l":"1"},"annotations":{"a":"2"}},"spec":{
-		"metadata":{"labels":{"of":"the Node"}},"providerID":"p://t","versions":{"kubelet":"1.36.3"},
+		"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},"providerID":"p://t","versions":{"kubelet":"1.36.3"},
 		"taints":[{"key":"k","effect":"NoSchedule"}],
 		"providerSpec":{"valueFrom":{"machineClass":{"apiVersion":"cluster.k8s.io/v1alpha1","kind":"MachineClass","name":"small"}}}}}`
 	templateGardener = `{"metadata":{"labels":{"l":"1"},"annotations":{"a":"2"}},"spec":{
 		"class":{"apiGroup":"machine.sapcloud.io","kind":"MachineClass","name":"small"},"providerID":"p://t","drainTimeout":"0s",
-		"healthTimeout":"10m0s","nodeTemplate":{"metadata":{"labels":{"of":"the Node"}},
+		"healthTimeout":"10m0s","nodeTemplate":{"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},
 		"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]}}}}`
 	setSpec = `"replicas":0,"minReadySeconds":30,"selector":` + selectorText
 )
@@ -54,6 +54,7 @@ func foreignSetState(system string) contract.ReplicatedState {
 	s, spec := replicatedState(), setTemplate().MachineSpec
 	foreignReplicated(system, &s)
 	s.Template.MachineSpec = contract.MachineSpec{ProviderID: "p://t", MinReady: spec.MinReady, Taints: spec.Taints,
+		NodeLabels: map[string]string{"of": "the Node"}, NodeAnnotations: map[string]string{"its": "own"},
 		Provider: contract.ProviderSpec{Class: contract.Ref{Group: "cluster.k8s.io", Kind: "MachineClass", Name: "small"}}}
 	s.Template.Taints[0].Propagation = ""
 	if system == "Kubermatic" {

@@ -102,6 +102,9 @@ type MachineSpec struct {
 	MinReady       Opt[time.Duration]
 	ReadinessGates []ReadinessGate
 	Taints         []Taint
+	// NodeLabels and NodeAnnotations are for the Node alone, whatever their keys. Cluster API has none: there the Node gets some of the
+	// Machine's own.
+	NodeLabels, NodeAnnotations map[string]string
 }
 
 // MachineState is everything that a decision about a Machine may need, whatever shape the object has. Strings, maps and

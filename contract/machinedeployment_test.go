@@ -88,14 +88,14 @@ func machineDeploymentCases() []machineDeploymentCase {
 	return append([]machineDeploymentCase{
 		{
 			layout: contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", full: fullMachineDeploymentV1Beta1,
-			state: machineDeploymentState(), unsaid: []string{"Provider"},
+			state: machineDeploymentState(), unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
 			writes: replicatedWrites("v1beta1", "spec.paused", "spec.rolloutAfter", "status.phase",
 				"status.unavailableReplicas", "status.updatedReplicas"),
 		},
 		{
 			layout: contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2", full: fullMachineDeploymentV1Beta2,
-			state: machineDeploymentState(), unsaid: []string{"Provider"},
+			state: machineDeploymentState(), unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
 			writes: replicatedWrites("v1beta2", "spec.paused", "spec.rollout.after", "status.phase",
 				old+"unavailableReplicas", old+"updatedReplicas"),

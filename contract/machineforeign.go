@@ -9,11 +9,13 @@ import (
 func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
 	at := below(prefix)
 	return MachineSpecLayout{
-		ProviderID:   At[string](at("providerID")...),
-		Version:      At[string](at("versions", "kubelet")...),
-		ProviderSpec: At[json.RawMessage](at("providerSpec", "value")...),
-		Class:        objectRefAt(at("providerSpec", "valueFrom", "machineClass")...),
-		Taints:       At[[]Taint](at("taints")...),
+		ProviderID:      At[string](at("providerID")...),
+		Version:         At[string](at("versions", "kubelet")...),
+		ProviderSpec:    At[json.RawMessage](at("providerSpec", "value")...),
+		Class:           objectRefAt(at("providerSpec", "valueFrom", "machineClass")...),
+		Taints:          At[[]Taint](at("taints")...),
+		NodeLabels:      At[map[string]string](at("metadata", "labels")...),
+		NodeAnnotations: At[map[string]string](at("metadata", "annotations")...),
 	}
 }
 
@@ -25,6 +27,8 @@ func machineSpecGardener(prefix ...string) MachineSpecLayout {
 		Class:            RefAt(at("class")...),
 		NodeDrainTimeout: At[time.Duration](at("drainTimeout")...),
 		Taints:           At[[]Taint](at("nodeTemplate", "spec", "taints")...),
+		NodeLabels:       At[map[string]string](at("nodeTemplate", "metadata", "labels")...),
+		NodeAnnotations:  At[map[string]string](at("nodeTemplate", "metadata", "annotations")...),
 	}
 	for _, path := range [][]string{{"class", "apiGroup"}, {"class", "kind"}, {"creationTimeout"}, {"disableHealthTimeout"}, {"healthTimeout"},
 		{"inPlaceUpdateTimeout"}, {"maxEvictRetries"}, {"nodeConditions"}, {"nodeTemplate", "metadata"}, {"nodeTemplate", "spec"}} {

@@ -66,7 +66,7 @@ func kubermatic() foreignShape {
 		contract.KubermaticMachine())
 	kind.StatusSubresource = false
 	spec := func(providerID string) string {
-		return `{"metadata":{"labels":{"of":"the Node"}},"providerID":"` + providerID + `","versions":{"kubelet":"1.36.3"},
+		return `{"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},"providerID":"` + providerID + `","versions":{"kubelet":"1.36.3"},
 			"taints":[{"key":"k","value":"v","effect":"NoSchedule"}],"providerSpec":{"value":{"operatingSystem":"flatcar","cloudProvider":"aws"},
 			"valueFrom":{"machineClass":{"apiVersion":"cluster.k8s.io/v1alpha1","kind":"MachineClass","name":"small","provider":"aws"}}}}`
 	}
@@ -88,6 +88,7 @@ func kubermatic() foreignShape {
 		state: func() contract.MachineState {
 			state := foreignState()
 			state.Version, state.Taints[0].Propagation = "1.36.3", ""
+			state.NodeLabels, state.NodeAnnotations = map[string]string{"of": "the Node"}, map[string]string{"its": "own"}
 			state.Provider = contract.ProviderSpec{
 				Spec:  json.RawMessage(`{"cloudProvider":"aws","operatingSystem":"flatcar"}`),
 				Class: contract.Ref{Group: "cluster.k8s.io", Kind: "MachineClass", Name: "small"},
@@ -100,7 +101,7 @@ func kubermatic() foreignShape {
 func gardener() foreignShape {
 	spec := func(providerID string) string {
 		return `{"providerID":"` + providerID + `","class":{"apiGroup":"machine.sapcloud.io","kind":"MachineClass","name":"small"},
-			"drainTimeout":"0s","healthTimeout":"10m0s","nodeTemplate":{"metadata":{"labels":{"of":"the Node"}},
+			"drainTimeout":"0s","healthTimeout":"10m0s","nodeTemplate":{"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},
 			"spec":{"taints":[{"key":"k","value":"v","effect":"NoSchedule"}]}}}`
 	}
 	const others = `"lastKnownState":"opaque","lastOperation":{"description":"Machine is being created","type":"Create","state":"Processing"}`
@@ -124,6 +125,7 @@ func gardener() foreignShape {
 				"machinist.dev/node-uid": "n-uid", "machinist.dev/failure-reason": "FR", "machinist.dev/failure-message": "FM"})
 			state.Provider = contract.ProviderSpec{Class: contract.Ref{Group: "machine.sapcloud.io", Kind: "MachineClass", Name: "small"}}
 			state.Version, state.NodeDrainTimeout, state.Taints[0].Propagation = "", contract.Some(time.Duration(0)), ""
+			state.NodeLabels, state.NodeAnnotations = map[string]string{"of": "the Node"}, map[string]string{"its": "own"}
 			return state
 		},
 		annotations: map[string]string{

@@ -173,8 +173,8 @@ func TestMachinesOfGardenerTakeOverInPlaceWhatTheirSetSaysOfTheNode(t *testing.T
 	given, err := maker.SyncMachine(set, machine, nil)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(parseJSON(t, `{"spec":{"class":{"apiGroup":"machine.sapcloud.io","kind":"MachineClass","name":"old"},
-		"providerID":"p://1","drainTimeout":"0s","healthTimeout":"10m0s","nodeTemplate":{"metadata":{"labels":{"of":"the Node"}},
-		"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]}}}}`), machine.Object))
+		"providerID":"p://1","drainTimeout":"0s","healthTimeout":"10m0s","nodeTemplate":{
+		"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]}}}}`), machine.Object))
 	_, err = maker.SyncMachine(parseObject(t, `{"spec":{"template":{"spec":{"nodeTemplate":null}}}}`), machine, given)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(parseJSON(t, `{"spec":{"class":{"name":"old"},"providerID":"p://1"}}`), machine.Object))

@@ -78,7 +78,7 @@ type machinePoolCase = setCase[contract.MachinePoolState, contract.MachinePoolUp
 func machinePoolCases() []machinePoolCase {
 	const old, initialization = "status.deprecated.v1beta1.", "status.initialization."
 	places := []string{"spec.providerIDList", "spec.template.spec.bootstrap.dataSecretName", "status.phase", "status.nodeRefs"}
-	unsaid := []string{"Provider", "Selector", "SelectorText", "DeletionOrder", "MachineNaming"}
+	unsaid := []string{"Provider", "NodeLabels", "NodeAnnotations", "Selector", "SelectorText", "DeletionOrder", "MachineNaming"}
 	return []machinePoolCase{
 		{
 			layout: contract.MachinePoolV1Beta1(), kind: "machinepools", version: "v1beta1", full: fullMachinePoolV1Beta1,

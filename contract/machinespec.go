@@ -24,6 +24,9 @@ type MachineSpecLayout struct {
 	MinReady                Field[time.Duration]   `by:"user" absent:"0"`
 	ReadinessGates          Field[[]ReadinessGate] `by:"user" absent:"none"`
 	Taints                  Field[[]Taint]         `by:"user" absent:"none"`
+
+	NodeLabels, NodeAnnotations Field[map[string]string] `by:"user" absent:"none but the Machine's"`
+
 	// InPlace is what else Machines take over from the template of their set while they run. It has as many places in both.
 	InPlace []Path `by:"user" absent:"none"`
 }
@@ -81,6 +84,8 @@ func (l *MachineSpecLayout) read(r *reader, into *MachineSpec) {
 	into.MinReady = value(r, l.MinReady)
 	into.ReadinessGates = readEntries(r, l.ReadinessGates.path, into.ReadinessGates, readGate)
 	into.Taints = readEntries(r, l.Taints.path, into.Taints, readTaint)
+	into.NodeLabels = r.textMap(l.NodeLabels.path, into.NodeLabels)
+	into.NodeAnnotations = r.textMap(l.NodeAnnotations.path, into.NodeAnnotations)
 }
 
 // readGate reads a readiness gate: conditionType, and polarity Positive or Negative.

@@ -220,7 +220,7 @@ type layoutCase struct {
 func layoutCases() map[string]layoutCase {
 	inTemplate := func(v1beta2 bool, none ...string) []string {
 		none = append(slices.Clip(none), "Template.ProviderSpec", "Template.Class.Group", "Template.Class.APIVersion", "Template.Class.Kind",
-			"Template.Class.Namespace", "Template.Class.Name")
+			"Template.Class.Namespace", "Template.Class.Name", "Template.NodeLabels", "Template.NodeAnnotations")
 		if v1beta2 {
 			return append(none, "Template.Bootstrap.APIVersion", "Template.Bootstrap.Namespace", "Template.Infrastructure.APIVersion",
 				"Template.Infrastructure.Namespace")
@@ -232,10 +232,10 @@ func layoutCases() map[string]layoutCase {
 	return map[string]layoutCase{
 		"Machine v1beta2": {layout: *contract.MachineV1Beta2(), kind: "machines", version: "v1beta2", none: []string{
 			"Bootstrap.APIVersion", "Bootstrap.Namespace", "Infrastructure.APIVersion", "Infrastructure.Namespace", "NodeKind", "NodeAPIVersion",
-			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name"}},
+			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name", "NodeLabels", "NodeAnnotations"}},
 		"Machine v1beta1": {layout: *contract.MachineV1Beta1(), kind: "machines", version: "v1beta1", none: []string{
 			"Bootstrap.Group", "Infrastructure.Group", "MinReady",
-			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name"}},
+			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name", "NodeLabels", "NodeAnnotations"}},
 		"MachineSet v1beta2": {layout: *contract.MachineSetV1Beta2(), kind: "machinesets", version: "v1beta2", none: inTemplate(true)},
 		"MachineSet v1beta1": {layout: *contract.MachineSetV1Beta1(), kind: "machinesets", version: "v1beta1", none: inTemplate(false)},
 		"MachineDeployment v1beta2": {layout: *contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,12 +174,14 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 func (s *Scope) desired() propagate.Desired {
 	d := propagate.Desired{
 		Labels: s.State.Labels, Annotations: s.State.Annotations,
+		AddLabels: s.State.NodeLabels, AddAnnotations: s.State.NodeAnnotations,
 		Owner: propagate.Owner{
 			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, Cluster: s.State.ClusterName,
 		},
 	}
 	if _, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]; decideInterruptible(s.Infrastructure, labelled) {
 		d.AddLabels = map[string]string{propagate.InterruptibleLabel: ""}
+		maps.Copy(d.AddLabels, s.State.NodeLabels)
 	}
 	for _, t := range s.State.Taints {
 		d.Taints = append(d.Taints, propagate.Taint{

@@ -32,6 +32,8 @@ type shape struct {
 	// providers: bootstrap data and infrastructure come from provider objects, by the contract. Otherwise steps of the
 	// embedder make them.
 	providers bool
+	// forNode: the spec has labels and annotations for the Node.
+	forNode bool
 	// running are the places of a running Machine, by dotted path (annotations by their key), with what must be there. NODE is
 	// the UID of its Node.
 	running map[string]any
@@ -55,8 +57,8 @@ func shapes() map[string]shape {
 	}
 	return map[string]shape{
 		"Kubermatic, without a status subresource": {
-			kind: kubermatic,
-			spec: map[string]any{"versions": map[string]any{"kubelet": "1.36.3"},
+			kind: kubermatic, forNode: true,
+			spec: map[string]any{"versions": map[string]any{"kubelet": "1.36.3"}, "metadata": nodeMetadata(),
 				"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "fake"}}},
 			running: inAnnotations(map[string]any{
 				"spec.providerID": "fake://m1", "status.phase": "Running", "status.nodeRef.name": "m1", "status.nodeRef.kind": "Node",
@@ -66,7 +68,9 @@ func shapes() map[string]shape {
 		"Gardener": {
 			kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
 				contract.GardenerMachine()),
-			spec: map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}, "drainTimeout": "10m"},
+			forNode: true,
+			spec: map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}, "drainTimeout": "10m",
+				"nodeTemplate": map[string]any{"metadata": nodeMetadata()}},
 			running: inAnnotations(map[string]any{
 				"spec.providerID": "fake://m1", "status.currentStatus.phase": "Running", "metadata.labels.node": "m1",
 				contract.NodeUIDAnnotation: "NODE",
@@ -87,6 +91,13 @@ func shapes() map[string]shape {
 				contract.NodeUIDAnnotation: nil,
 			},
 		},
+	}
+}
+
+// nodeMetadata are labels and annotations that a user of Kubermatic or Gardener wants on the Node.
+func nodeMetadata() map[string]any {
+	return map[string]any{
+		"labels": map[string]any{"example.com/rack": "4"}, "annotations": map[string]any{"example.com/owner": "blue"},
 	}
 }
 
@@ -147,6 +158,9 @@ func (s shape) livesAndDies(t *testing.T) {
 	w.recorded(machine.EventNodeMatched, 1)
 	w.isQuiet()
 	node := w.node("m1")
+	if s.forNode {
+		require.Equal(t, "4 blue", node.Labels["example.com/rack"]+" "+node.Annotations["example.com/owner"])
+	}
 	if diff := cmp.Diff(s.expected(node), places(w.get(m), s.running)); diff != "" {
 		t.Errorf("where the state is (-want +got):\n%s", diff)
 	}

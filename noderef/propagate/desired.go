@@ -41,8 +41,9 @@ type Owner struct {
 type Desired struct {
 	// Labels and Annotations are the owner's own; the policy selects from them.
 	Labels, Annotations map[string]string
-	// AddLabels are wanted regardless of the policy's selection, and override the owner's own.
-	AddLabels map[string]string
+	// AddLabels and AddAnnotations are wanted regardless of the policy's selection, and override the owner's own. Those that the policy
+	// itself keeps, such as its marks, are left out.
+	AddLabels, AddAnnotations map[string]string
 	// Taints are wanted on the Node. If two have the same key and effect, the first one is used.
 	Taints []Taint
 	// WithoutTaints, by key and effect, are taints that the Node must not have, whichever component added them. They

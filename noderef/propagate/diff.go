@@ -20,7 +20,7 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 	return differ{
 		policy: p, node: node, desired: d, memory: memory,
 		labels:      newSide(node.Labels, d.Labels, d.AddLabels, &p.Labels, nil, memory.labels),
-		annotations: newSide(node.Annotations, d.Annotations, nil, &p.Annotations, p, memory.annotations),
+		annotations: newSide(node.Annotations, d.Annotations, d.AddAnnotations, &p.Annotations, p, memory.annotations),
 	}
 }
 

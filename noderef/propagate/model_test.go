@@ -31,7 +31,7 @@ func model(p *Policy, node *corev1.Node, d Desired) *corev1.Node {
 	}
 	now := memories{
 		labels:      modelMap(want.Labels, last.labels, d.Labels, d.AddLabels, p.Labels, nil),
-		annotations: modelMap(want.Annotations, last.annotations, d.Annotations, nil, p.Annotations, own),
+		annotations: modelMap(want.Annotations, last.annotations, d.Annotations, d.AddAnnotations, p.Annotations, own),
 	}
 	modelMarks(want.Annotations, p.AnnotationMarks, d.Owner)
 	now.taints = modelTaints(p, want, d, last.taints, initialized)

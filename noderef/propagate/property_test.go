@@ -229,7 +229,7 @@ func randomNode(rng *rand.Rand) *corev1.Node {
 func randomDesired(rng *rand.Rand) Desired {
 	d := Desired{Labels: randomMap(rng, "owner"), Annotations: randomMap(rng, MachineAnnotation, LabelsFromMachineAnnotation)}
 	if rng.Intn(3) == 0 {
-		d.AddLabels = randomMap(rng, "owner")
+		d.AddLabels, d.AddAnnotations = randomMap(rng, "owner"), randomMap(rng, MachineAnnotation, LabelsFromMachineAnnotation)
 	}
 	if rng.Intn(3) > 0 {
 		d.Owner = Owner{Name: "m", Cluster: someValues[rng.Intn(3)], ControllerKind: someValues[rng.Intn(3)]}

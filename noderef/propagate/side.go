@@ -18,11 +18,12 @@ type side struct {
 func newSide(have, own, add map[string]string, pick *Selection, policy *Policy, listed list) side {
 	s := side{have: have, want: map[string]string{}, policy: policy, listed: listed}
 	for key, value := range own {
-		if !s.own(key) && pick.Contains(key) {
+		if pick.Contains(key) {
 			s.want[key] = value
 		}
 	}
 	maps.Copy(s.want, add)
+	maps.DeleteFunc(s.want, func(key, _ string) bool { return s.own(key) })
 	return s
 }
 
