@@ -40,6 +40,7 @@ func chores() []chore {
 		}, func(*World, *unstructured.Unstructured) string {
 			return annotate(contract.InPlaceStateAnnotation, contract.InPlaceSelected)
 		}},
+		{"Node", (*World).isLeftCordoned, func(*World, *unstructured.Unstructured) string { return patchOf(nil, "spec", "unschedulable") }},
 		{"Node", (*World).isStray, func(w *World, node *unstructured.Unstructured) string {
 			w.collects(w.ctx, node)
 			return ""
@@ -100,6 +101,13 @@ func (w *World) isTaken(set *unstructured.Unstructured) bool {
 // wasRestored reports whether a person has restored a backup.
 func (w *World) wasRestored() bool {
 	return w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
+}
+
+// isLeftCordoned reports whether a Node has the cordon of a drain whose Machine a backup has brought back as it was before its deletion:
+// nothing tells this cordon from that of a person, who takes both away.
+func (w *World) isLeftCordoned(node *unstructured.Unstructured) bool {
+	m := w.withID("Machine", providerIDIn(node))
+	return w.wasRestored() && m != nil && m.GetDeletionTimestamp() == nil && textAt(node, "spec", "unschedulable") == "true"
 }
 
 // waitsForItsDeletion reports whether a person deletes a Machine: its owner replaces none by itself and it is outdated, its instance is
