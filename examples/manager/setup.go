@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/examples/manager/api"
@@ -244,10 +245,18 @@ func statusDelay(o settings) time.Duration {
 	return o.Machines.StatusDelay
 }
 
+// contractVersions are the versions of the contract whose objects are read.
+func contractVersions(o settings) []contract.Version {
+	if o.Machines.OldContracts {
+		return contract.AllVersions()
+	}
+	return contract.Versions()
+}
+
 // passOptions are the options of the reconcilers of all kinds, without metrics.
 func passOptions(mgr ctrl.Manager, o settings) pass.Options {
 	return pass.Options{
-		StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		ContractVersions: contractVersions(o), StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
 		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers},
 	}
 }

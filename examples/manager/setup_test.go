@@ -25,6 +25,8 @@ func TestFlagsReachTheManager(t *testing.T) {
 	require.Equal(t, ":6060", got.PprofBindAddress)
 	require.Equal(t, map[string]cache.Config{"a": {}, "b": {}}, got.Cache.DefaultNamespaces)
 	require.Nil(t, managerOptions(given(t), scheme, logr.Discard()).Cache.DefaultNamespaces, "all")
+	require.Equal(t, contract.Versions(), contractVersions(given(t)))
+	require.Contains(t, contractVersions(given(t, "--old-contracts")), contract.V1Alpha3)
 }
 
 func TestAJoinTimeoutIsALimitOfEveryHealthCheck(t *testing.T) {

@@ -38,6 +38,8 @@ type Machines struct {
 	Namespaces []string
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter of what is reconciled; empty: everything.
 	WatchFilter string
+	// OldContracts reads provider objects of the contract versions v1alpha3 and v1alpha4 too.
+	OldContracts bool
 }
 
 func defaultMachines() Machines {
@@ -50,8 +52,7 @@ func (m *Machines) AddFlags(flags *flag.FlagSet) {
 		"objects of each kind that are reconciled at the same time; 5 to 10 for fewer than 50 Nodes, 10 to 20 for up to 200, 20 to 50 for more")
 	alias(flags, "concurrency", "worker-count", "count")
 	flags.DurationVar(&m.StatusDelay, "status-delay", m.StatusDelay,
-		"delay before an intermediate status is written, at most five times this while it keeps changing; "+
-			"a new Machine has no status until then; it grows up to a minute while writes are slow; "+
+		"least time between two writes of a status, unless the object becomes or ceases to be ready; "+
 			"0 writes every stage, which costs more requests")
 	flags.BoolVar(&m.DrainVolumesInTurn, "drain-volumes-one-at-a-time", m.DrainVolumesInTurn,
 		"a drain evicts Pods with volumes one after the other, after the Pods without; for storage that attaches slowly")
@@ -65,6 +66,8 @@ func (m *Machines) AddFlags(flags *flag.FlagSet) {
 			"--print-rbac prints a Role for each, and a ClusterRole for the rest")
 	flags.StringVar(&m.WatchFilter, "watch-filter", m.WatchFilter,
 		"reconcile only objects, of every kind, whose label cluster.x-k8s.io/watch-filter has this `value`; empty: all")
+	flags.BoolVar(&m.OldContracts, "old-contracts", m.OldContracts,
+		"read objects of providers whose CRDs name only v1alpha3 or v1alpha4 of the contract, too, which Cluster API has given up")
 }
 
 // Validate implements Section.

@@ -71,7 +71,7 @@ func TestFlagsAreTaken(t *testing.T) {
 		"--worker-count=3", "--kube-api-qps=20", "--kube-api-burst=25", "--namespace=a,b", "--namespace=c",
 		"--join-cluster-timeout=25m", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=5s",
 		"--workload-api-qps=5.5",
-		"--status-delay=0", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never",
+		"--status-delay=0", "--old-contracts", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never",
 		"--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
 		"--machinehealthchecks", "--machinehealthcheck-policy=cluster-api", "--remediation-resources=cycles.example.com",
 		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
@@ -82,7 +82,7 @@ func TestFlagsAreTaken(t *testing.T) {
 			Group: "cluster.x-k8s.io", MachinePools: true, PoolGroup: "machinist.dev", MachineHealthChecks: true, HealthCheckPolicy: "cluster-api",
 			JoinTimeout: 25 * time.Minute,
 		},
-		Machines: options.Machines{Workers: 3, Clusters: "never", Namespaces: []string{"a", "b", "c"}, WatchFilter: "ours"},
+		Machines: options.Machines{Workers: 3, Clusters: "never", Namespaces: []string{"a", "b", "c"}, WatchFilter: "ours", OldContracts: true},
 		Workload: options.Workload{Enabled: true, QPS: 5.5, ProbePath: "/"},
 		Safety:   defaultSafety(), Driver: options.Driver{As: "step", QPS: 20},
 		LeaderElection: options.LeaderElection{
