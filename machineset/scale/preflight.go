@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,49 +45,55 @@ type PreflightFacts struct {
 
 // parseVersion takes semantic versions, and those without a patch too, such as v1.36: managed control planes have them. A short one has
 // neither a pre-release nor build metadata. Rule: semver.ParseTolerant, by which Cluster API reads versions.
-func parseVersion(text string) (*version.Version, error) {
-	text = strings.TrimSpace(text)
-	full := text
-	if !strings.ContainsAny(text, "+-") {
-		full += strings.Repeat(".0", max(0, 2-strings.Count(text, ".")))
+func parseVersion(of, text string) (*version.Version, error) {
+	full := strings.TrimSpace(text)
+	if !strings.ContainsAny(full, "+-") {
+		full += strings.Repeat(".0", max(0, 2-strings.Count(full, ".")))
 	}
 	v, err := version.ParseSemantic(full)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no semantic version", text)
+		return nil, fmt.Errorf("version %s: %q is no semantic version", of, text)
 	}
 	return v, nil
 }
 
 // Preflight returns what speaks against creating a Machine now, sorted; nothing when all is well. The error says that a version cannot
 // be read: then it is not known, and nothing should be created either.
-func Preflight(f PreflightFacts) ([]Hold, error) {
+func Preflight(f PreflightFacts) (holds []Hold, err error) {
 	if f.DesiredVersion == "" || f.Skips(CheckAll) {
 		return nil, nil
 	}
-	desired, err := parseVersion(f.DesiredVersion)
-	if err != nil {
-		return nil, fmt.Errorf("version of the control plane: %w", err)
+	reported := f.CurrentVersion
+	if contract.IsVersion(reported, f.DesiredVersion) { // also with a distribution's suffix
+		reported = ""
 	}
-	var holds []Hold
-	check := func(name, message string) {
-		if message != "" && !f.Skips(name) {
-			holds = append(holds, Hold{name, message})
-		}
-	}
-	stable, err := f.unstable(desired)
-	if err != nil {
+	desired, err := parseVersion("of the control plane", f.DesiredVersion)
+	current, currentErr := parseVersion("that the control plane reports", cmp.Or(reported, f.DesiredVersion))
+	own, ownErr := parseVersion("of the Machines", cmp.Or(f.Version, f.DesiredVersion))
+	if err = cmp.Or(err, currentErr, ownErr); err != nil {
 		return nil, err
 	}
-	check(controlPlaneIsStable, stable)
-	if f.Version != "" {
-		own, err := parseVersion(f.Version)
-		if err != nil {
-			return nil, fmt.Errorf("version of the Machines: %w", err)
+	rebuilt := !desired.LessThan(current) && current.BuildMetadata() != desired.BuildMetadata()
+	newer := own.Major() != desired.Major() || own.Minor() > desired.Minor()
+	for _, check := range []struct {
+		name    string
+		fails   bool
+		message string
+	}{
+		{controlPlaneIsStable, f.CurrentVersion == "", "the control plane is being provisioned"},
+		{controlPlaneIsStable, current.LessThan(desired) || rebuilt,
+			fmt.Sprintf("the control plane is being upgraded from version %s to %s", f.CurrentVersion, f.DesiredVersion)},
+		{kubeadmVersionSkew, f.Kubeadm && (newer || own.Minor() != desired.Minor()),
+			fmt.Sprintf("kubeadm of version %s cannot join a control plane of version %s", f.Version, f.DesiredVersion)},
+		{kubernetesVersionSkew, newer,
+			fmt.Sprintf("version %s of the Machines is newer than version %s of the control plane", f.Version, f.DesiredVersion)},
+		{kubernetesVersionSkew, !newer && own.Minor()+maxVersionSkew < desired.Minor(),
+			fmt.Sprintf("version %s of the Machines is more than %d minor versions older than version %s of the control plane",
+				f.Version, maxVersionSkew, f.DesiredVersion)},
+	} {
+		if check.fails && !f.Skips(check.name) {
+			holds = append(holds, Hold{check.name, check.message})
 		}
-		if f.Kubeadm && (own.Major() != desired.Major() || own.Minor() != desired.Minor()) {
-			check(kubeadmVersionSkew, fmt.Sprintf("kubeadm of version %s cannot join a control plane of version %s", f.Version, f.DesiredVersion))
-		}
-		check(kubernetesVersionSkew, f.skewed(own, desired))
 	}
 	return holds, nil
 }
@@ -94,34 +101,4 @@ func Preflight(f PreflightFacts) ([]Hold, error) {
 // Skips reports whether a check is left out. CheckAll stands for all of them: then the control plane need not be read.
 func (f PreflightFacts) Skips(check string) bool {
 	return slices.Contains(strings.FieldsFunc(f.Skip, func(r rune) bool { return r == ',' || r == ' ' }), check)
-}
-
-// unstable says why the control plane is not stable, empty when it is.
-func (f PreflightFacts) unstable(desired *version.Version) (string, error) {
-	switch {
-	case f.CurrentVersion == "":
-		return "the control plane is being provisioned", nil
-	case contract.IsVersion(f.CurrentVersion, f.DesiredVersion):
-		return "", nil
-	}
-	current, err := parseVersion(f.CurrentVersion)
-	if err != nil {
-		return "", fmt.Errorf("version that the control plane reports: %w", err)
-	}
-	if current.LessThan(desired) || (!desired.LessThan(current) && current.BuildMetadata() != desired.BuildMetadata()) {
-		return fmt.Sprintf("the control plane is being upgraded from version %s to %s", f.CurrentVersion, f.DesiredVersion), nil
-	}
-	return "", nil
-}
-
-// skewed says why Machines of a version cannot join, empty when they can.
-func (f PreflightFacts) skewed(own, desired *version.Version) string {
-	switch {
-	case own.Major() != desired.Major() || own.Minor() > desired.Minor():
-		return fmt.Sprintf("version %s of the Machines is newer than version %s of the control plane", f.Version, f.DesiredVersion)
-	case desired.Minor()-own.Minor() > maxVersionSkew:
-		return fmt.Sprintf("version %s of the Machines is more than %d minor versions older than version %s of the control plane",
-			f.Version, maxVersionSkew, f.DesiredVersion)
-	}
-	return ""
 }
