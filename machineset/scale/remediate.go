@@ -100,7 +100,7 @@ type remediation struct {
 	RemediationFacts
 	out       Remediation
 	record    Replacements    // what was recorded before, and is not over
-	requested map[string]bool // the recorded Machines, true for those that are there
+	requested map[string]bool // the recorded Machines
 	begins    []*Machine      // whose replacement is to be recorded
 	// deleting are in deletion, or are deleted by this decision. inFlight also counts those whose deletion was recorded, or said, and
 	// available leaves those out.

@@ -157,7 +157,7 @@ func TestReplacementsAreCountedUntilANewMachineStaysHealthy(t *testing.T) {
 			want: scale.Replacements{Names: []string{"b"}, From: 5, Count: 3, Last: last.Unix()}, wake: week},
 		"the first one is marked": {machines: []scale.Machine{ailing("b", 4)},
 			want: scale.Replacements{Names: []string{"b"}, From: 9, Count: 1, Last: now.Unix()}},
-		"nothing happens, and what is gone is kept": {record: record, want: record, wake: week},
+		"nothing happens, and what is gone is forgotten": {record: record, want: bare, wake: week},
 		"the next Machine is available, not for long": {record: bare, machines: []scale.Machine{ailing("b", 5, made(last), up(time.Minute))},
 			want: bare, wake: now.Add(59 * time.Minute)},
 		"the next Machine has been available for long": {record: bare, machines: []scale.Machine{ailing("b", 5, made(last), up(time.Hour))}},

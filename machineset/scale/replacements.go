@@ -31,7 +31,7 @@ const (
 
 // Replacements are what a set records about the Machines that it replaces because a health check has failed.
 type Replacements struct {
-	// Names are the Machines to delete, sorted. Some may be gone.
+	// Names are the Machines to delete, sorted.
 	Names []string `json:"names,omitempty"`
 	// From is the first slot that a Machine made in place of another one can have, Count how often such Machines were replaced, the first
 	// replacement included, without one that stayed healthy, and Last when that was last, in whole seconds. All are zero when there is
@@ -93,19 +93,14 @@ func (p Replacements) due() time.Time {
 
 // readRecord finds the Machines whose deletion was recorded, and forgets what is over.
 func (r *remediation) readRecord() {
-	there := map[string]*Machine{}
-	for i := range r.Machines {
-		there[r.Machines[i].Name] = &r.Machines[i]
-	}
 	r.record = r.Replacements
 	r.record.Names = nil
-	for _, name := range r.Replacements.Names {
-		m := there[name]
-		if m != nil && !m.Deleting && !m.Ailing {
-			continue // it has recovered
+	for i := range r.Machines {
+		m := &r.Machines[i]
+		if (m.Deleting || m.Ailing) && slices.Contains(r.Replacements.Names, m.Name) { // the others have recovered
+			r.record.Names = append(r.record.Names, m.Name)
+			r.requested[m.Name] = true
 		}
-		r.record.Names = append(r.record.Names, name)
-		r.requested[name] = m != nil
 	}
 	slices.Sort(r.record.Names)
 	if r.record.Count == 0 {
@@ -114,18 +109,8 @@ func (r *remediation) readRecord() {
 	if over := r.over(); over.After(r.Now) {
 		r.wake(over)
 	} else {
-		r.record = Replacements{Names: r.stillThere()}
+		r.record = Replacements{Names: r.record.Names}
 	}
-}
-
-// stillThere are the recorded Machines that exist.
-func (r *remediation) stillThere() (names []string) {
-	for _, name := range r.record.Names {
-		if r.requested[name] {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // over is when earlier replacements are forgotten: after a while, or when a Machine that was made after the last one has stayed healthy.
@@ -154,7 +139,6 @@ func (r *remediation) finish() {
 		return
 	}
 	record := &r.out.Replacements
-	record.Names = r.stillThere()
 	for _, m := range r.begins {
 		record.Names = append(record.Names, m.Name)
 	}
