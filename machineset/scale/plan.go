@@ -145,22 +145,19 @@ func ParseOrder(text string) (Order, error) {
 // being changed in place, unhealthy ones, those that are not ready, and last, among equals, what the order says. Cluster API adds these up
 // as weights, in which an old healthy Machine weighs as much as an unhealthy one (capi-sets.md 2.4); here each decides alone.
 func (o Order) compare(a, b *Machine) int {
-	if c := cmp.Or(TrueFirst(a.Deleting, b.Deleting), TrueFirst(a.Marked, b.Marked), TrueFirst(!a.Paused, !b.Paused)); c != 0 {
-		return c
-	}
-	if c := cmp.Or(cmp.Compare(a.Priority, b.Priority), before(a.markedAt, b.markedAt), TrueFirst(a.Updating, b.Updating),
-		TrueFirst(a.Unhealthy, b.Unhealthy), TrueFirst(!a.Ready, !b.Ready)); c != 0 {
-		return c
-	}
-	c := cmp.Compare(a.UID, b.UID)
+	age := 0
 	switch o {
 	case Newest:
-		c = b.Created.Compare(a.Created)
+		age = b.Created.Compare(a.Created)
 	case Oldest:
-		c = before(a.Created, b.Created)
+		age = before(a.Created, b.Created)
 	case Random:
 	}
-	return cmp.Or(c, cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	return cmp.Or(
+		TrueFirst(a.Deleting, b.Deleting), TrueFirst(a.Marked, b.Marked), TrueFirst(!a.Paused, !b.Paused),
+		cmp.Compare(a.Priority, b.Priority), before(a.markedAt, b.markedAt), TrueFirst(a.Updating, b.Updating),
+		TrueFirst(a.Unhealthy, b.Unhealthy), TrueFirst(!a.Ready, !b.Ready), age, cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name),
+	)
 }
 
 // First returns the n of all that go first, in order. It changes the order of all, whose first n they are. A value of T has, or is, a
