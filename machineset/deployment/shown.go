@@ -25,15 +25,13 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	same := len(live) == len(s.observed)
-	for _, one := range s.observed {
-		now, found := live[one.Key.Name]
-		same = same && found && now.ResourceVersion == one.ResourceVersion
-	}
-	if s.mem.confirmed = same; !same {
+	s.mem.confirmed = len(live) == len(s.observed) && !slices.ContainsFunc(s.observed, func(one *set) bool {
+		return live[one.Key.Name].ResourceVersion != one.ResourceVersion
+	})
+	if !s.mem.confirmed {
 		s.Requeue(engine.ConflictRetry)
 	}
-	return same, nil
+	return s.mem.confirmed, nil
 }
 
 // seesMachines asks the API server, once in a pass and before a plan is carried out, whether the cache shows the Machines of the sets as
@@ -45,33 +43,24 @@ func (s *Scope) seesMachines(ctx context.Context) (bool, error) {
 	if s.asked {
 		return s.sees, nil
 	}
-	sets, shown := map[types.UID]bool{}, map[types.UID]types.UID{}
-	for _, one := range s.observed {
-		sets[one.UID] = true
-		for _, m := range one.machines {
-			shown[m.State.UID] = one.UID
-		}
-	}
-	var missing []string
-	now := map[types.UID]map[string]string{}
-	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) {
-		owner, in := types.UID(""), shown[m.UID]
-		if controller := metav1.GetControllerOfNoCopy(m); controller != nil {
-			owner = controller.UID
-		}
-		if in != owner && (in != "" || sets[owner]) {
-			missing = append(missing, m.Name)
-		}
-		now[m.UID] = m.Annotations
-	})
+	live := map[types.UID]*metav1.PartialObjectMetadata{}
+	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) { live[m.UID] = m })
 	if err != nil {
 		return false, err
 	}
+	var missing []string
 	for _, one := range s.observed {
 		for _, m := range one.machines {
-			if s.env.machines.SameMarks(&m.State.Metadata, now[m.State.UID]) != nil {
-				missing = append(missing, m.State.Key.Name)
+			now, found := live[m.UID]
+			if found && (!metav1.IsControlledBy(now, one.Object) || s.env.machines.SameMarks(m.Metadata, now.Annotations) != nil) {
+				missing = append(missing, m.Key.Name)
 			}
+			delete(live, m.UID)
+		}
+	}
+	for _, m := range live {
+		if slices.ContainsFunc(s.observed, func(one *set) bool { return metav1.IsControlledBy(m, one.Object) }) {
+			missing = append(missing, m.Name)
 		}
 	}
 	shows, message, again := s.mem.lag.Judge(s.env.kinds.Machine.GVK.Kind, missing, s.Now)
