@@ -186,25 +186,17 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if err := s.children.Repair(ctx, s.newSet); err != nil {
 		return engine.Result{}, err
 	}
-	changes := len(s.plan.Replicas) + len(s.plan.Unmark) + len(s.plan.InPlace)
 	if len(s.children.Holds) > 0 {
 		return engine.Result{}, nil
 	}
-	if !s.plan.Create.Found() {
-		if err := s.abandonSet(ctx); err != nil || changes == 0 {
+	if !s.plan.Create.Found() { // the name of a set whose creation has failed, and that nobody wants any more, is forgotten
+		settled := s.children.Settle()
+		err := s.children.WriteLedger(ctx, s.children.Abandon(settled, len(settled.Pending)))
+		if err != nil || len(s.plan.Replicas)+len(s.plan.Unmark)+len(s.plan.InPlace) == 0 {
 			return engine.Result{}, err
 		}
 	}
 	return s.carryOut(ctx)
-}
-
-// abandonSet forgets the name of a set whose creation has failed, and that nobody wants any more.
-func (s *Scope) abandonSet(ctx context.Context) error {
-	settled := s.children.Settle()
-	if len(settled.Pending) == 0 {
-		return nil
-	}
-	return s.children.WriteLedger(ctx, s.children.Abandon(settled, len(settled.Pending)))
 }
 
 // carryOut makes the changes of the plan, once the API server has confirmed what they depend on.
@@ -247,11 +239,10 @@ func (s *Scope) createSet(ctx context.Context) error {
 		return err
 	}
 	ledger := s.children.Settle()
-	create := func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
+	return s.children.Grow(ctx, ledger, max(0, 1-len(ledger.Pending)), naming, func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
 		set, err := s.newSet(e)
 		return set, true, err
-	}
-	return s.children.Grow(ctx, ledger, max(0, 1-len(ledger.Pending)), naming, create)
+	})
 }
 
 // scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read. One that is gone is no error.

@@ -3,7 +3,7 @@ package deployment
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -18,7 +18,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/safety"
@@ -78,21 +77,18 @@ func given(d *contract.MachineDeploymentState, fields []string) children.Given {
 // change of its replicas whose answer was lost may have taken effect, or may still do so. After the write it is seen, or refused.
 func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
-	var with strings.Builder // a write that is accepted and not kept is not repeated in each pass
-	fmt.Fprint(&with, setAnnotations(&s.State), s.State.Generation, " ", s.plan.Current.UID, s.plan.Revision)
-	for _, one := range s.observed {
-		fmt.Fprint(&with, " ", s.keepsFromCreating(one), s.limits(one.UID).String())
-	}
 	var result engine.Result
-	err := s.children.Sync(with.String(), func(child children.Child[contract.MachineSetState]) error {
-		if !child.Deleting.IsZero() {
-			return nil
+	var errs []error
+	for _, one := range s.observed {
+		if !one.Deleting.IsZero() || s.env.frame.Writer.Behind(one.Object) || one.State.ClusterName != s.State.ClusterName {
+			continue
 		}
-		err := s.syncSet(ctx, s.setBy(child.UID))
-		result.Stop = result.Stop || err != nil && !lasts(err) && !external.SaysGone(err)
-		return err
-	})
-	return result, err
+		err := s.syncSet(ctx, one)
+		if errs = append(errs, err); err != nil && !lasts(err) {
+			result.Stop = true
+		}
+	}
+	return result, errors.Join(errs...)
 }
 
 // lasts reports whether an error is a refusal that another attempt does not change, as by an admission webhook. It must not end a rollout.
@@ -138,8 +134,7 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 		given(&s.State, fields).Record(one.Metadata, GivenAnnotation, &u.MetadataUpdate)
 		return nil
 	})
-	_, err := engine.Write(ctx, s.env.frame.Writer, kind, one.Object, u)
-	return err
+	return send(ctx, s, kind, one.Object, u)
 }
 
 // hashLabel is the label by which a set selects its Machines and no others: the end of its name, and the digest of what it is made from. A
