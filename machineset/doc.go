@@ -37,7 +37,7 @@
 // A Machine whose conditions HealthCheckSucceeded and OwnerRemediated are False was marked by a health check: the set deletes it, and
 // creates another one, unless it creates nothing. How many go at once, and how many available ones, is what its deployment says
 // (scale.LimitsAnnotation). One that was made after the first replacement waits, a minute at first, twice as long each time and up to a
-// day, until a newer one was available for an hour. What is replaced is recorded (scale.ReplacementsAnnotation) before a Machine says that
+// day, until a newer one was available for an hour. What is replaced is recorded in the ledger before a Machine says that
 // it is deleted and is: a process that is stopped in between replaces no other one. A Machine that recovers meanwhile stays.
 //
 // # What differs from Cluster API

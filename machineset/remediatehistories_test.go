@@ -107,9 +107,9 @@ func TestAMachineThatRecoversInTheLastMomentStays(t *testing.T) {
 // replacements is the record of a set.
 func (w *world) replacements(set *unstructured.Unstructured) scale.Replacements {
 	w.t.Helper()
-	record, err := scale.ParseReplacements(w.get(set).GetAnnotations()[scale.ReplacementsAnnotation], set.GetUID())
+	ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
 	require.NoError(w.t, err)
-	return record
+	return ledger.Replaced
 }
 
 func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {

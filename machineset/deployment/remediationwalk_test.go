@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,13 +33,14 @@ type plot struct {
 }
 
 type plotSet struct {
-	name           string
-	template       int
-	replicas       int
-	version        int
-	limits, record string
-	next           int64
-	machines       []plotMachine
+	name     string
+	template int
+	replicas int
+	version  int
+	limits   string
+	record   scale.Replacements
+	next     int64
+	machines []plotMachine
 }
 
 type plotMachine struct {
@@ -75,8 +77,7 @@ func (p *plot) read() (s *Scope, versions map[types.UID]int) {
 		state := &contract.MachineSetState{}
 		state.Key.Name, state.UID, state.Replicas = one.name, types.UID(one.name), contract.Some(int32(one.replicas))
 		state.Created = p.now.Add(time.Duration(i) * time.Second)
-		state.Annotations = map[string]string{scale.ReplacementsAnnotation: one.record}
-		is := &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
+		is := &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}, replaced: one.record.Names}
 		if one.template != p.template {
 			is.diff = []string{"template"}
 		}
@@ -178,8 +179,7 @@ func (p *plot) act() {
 	}
 	limits, err := scale.ParseLimits(s.limits)
 	require.NoError(p.t, err)
-	record, err := scale.ParseReplacements(s.record, types.UID(s.name))
-	require.NoError(p.t, err)
+	record := s.record
 	record.From, record.Count = 0, 0 // without a back-off
 	facts := scale.RemediationFacts{Next: s.next, Replacements: record, Limits: limits, Now: p.now,
 		MinAvailable: contract.Some(s.replicas - limits.MaxUnavailable)}
@@ -187,8 +187,8 @@ func (p *plot) act() {
 		facts.Machines = append(facts.Machines, scale.Of(s.child(m).State, types.UID(s.name)))
 	}
 	d := scale.Remediate(facts)
-	if text := d.Replacements.Text(types.UID(s.name)); text != s.record {
-		s.record = text
+	if !reflect.DeepEqual(d.Replacements, s.record) {
+		s.record = d.Replacements
 		s.version++
 	}
 	if p.rng.IntN(6) == 0 {

@@ -158,10 +158,9 @@ func (m *set) facts(marks []string) rollout.Set {
 		Matches: len(m.diff) == 0, Replicas: int(m.State.Replicas.Or(0)), Deleting: !m.Deleting.IsZero(), Reserved: m.reserved,
 		Stuck: m.isBlocked(), Unseen: m.isNew(), Machines: make([]rollout.Machine, 0, len(m.machines)),
 	}
-	replaced := scale.ReplacedBy(m.Metadata)
 	for _, one := range m.machines {
 		is := scale.Of(one.State, m.UID, marks...)
-		is.Available = is.Available && !slices.Contains(replaced, is.Name)
+		is.Available = is.Available && !slices.Contains(m.replaced, is.Name)
 		f.Machines = append(f.Machines, rollout.Machine{
 			Machine: is, Mine: mine(one.State, marks),
 			InPlace: m.inPlaceOf(one.State), InPlaceSet: one.State.Annotations[contract.InPlaceSetAnnotation],

@@ -57,8 +57,9 @@ type set struct {
 	children.Child[contract.MachineSetState]
 
 	machines []machine
-	// reserved is how many Machines it is creating that are not among them.
+	// reserved is how many Machines it is creating that are not among them, and replaced are the names of those that it replaces.
 	reserved int
+	replaced []string
 	// diff are the places in which its template, or what it selects, differs from the deployment's; none means that it has the deployment's
 	// template.
 	diff []string
@@ -140,19 +141,19 @@ func (s *Scope) setBy(uid types.UID) *set {
 	return s.observed[slices.IndexFunc(s.observed, func(one *set) bool { return one.UID == uid })]
 }
 
-// count counts what the set has reserved in its creation ledger. A set without a ledger, of another program, counts in its status how many
-// it has.
+// count reads from the creation ledger of the set what it has reserved, and what it replaces. A set without a ledger, of another program,
+// counts in its status how many it has.
 func (m *set) count() {
 	ledger, err := scale.ParseLedger(m.Annotations[scale.LedgerAnnotation])
 	if err != nil || !ledger.IsOf(m.UID) {
-		m.reserved = max(int(m.State.ObservedReplicas.Or(0))-len(m.machines), 0)
+		m.reserved, m.replaced = max(int(m.State.ObservedReplicas.Or(0))-len(m.machines), 0), nil
 		return
 	}
 	there := map[string]bool{}
 	for _, one := range m.machines {
 		there[one.State.Key.Name] = true
 	}
-	m.reserved = len(ledger.Settle(there).Pending)
+	m.reserved, m.replaced = len(ledger.Settle(there).Pending), ledger.Replaced.Names
 }
 
 // templatesStep reads the templates that a new set refers to. One that does not exist, or was not read, keeps the deployment from creating

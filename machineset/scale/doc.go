@@ -19,7 +19,7 @@
 // # Remediation
 //
 // [Remediate] decides which of the Machines that a health check has marked are deleted, for another one to be created in their place.
-// [Replacements] record them, and how often new Machines were replaced, which is done more and more rarely; [RemediationLimits] say what a
+// [Replacements] in the ledger record them, and how often new Machines were replaced, which is done more and more rarely; [RemediationLimits] say what a
 // deployment allows. Sets and pools share these decisions.
 //
 // # Guarantees

@@ -53,7 +53,7 @@ func ExampleRemediate() {
 	show := func(decision scale.Remediation) {
 		fmt.Println("delete", decision.Delete[0].Name)
 		fmt.Println(decision.Deferred[0].Name, decision.Deferred[0].Reason)
-		fmt.Println(decision.Replacements.Text("set-uid"))
+		fmt.Println(scale.Ledger{Set: "set-uid", Next: 3, Replaced: decision.Replacements})
 	}
 	show(scale.Remediate(scale.RemediationFacts{
 		Machines: []scale.Machine{marked("workers-a", 1), marked("workers-b", 2)}, Next: 3, Now: time.Unix(100, 0).UTC(),
@@ -62,5 +62,5 @@ func ExampleRemediate() {
 	// Output:
 	// delete workers-b
 	// workers-a RemediationDeferred
-	// {"set":"set-uid","names":["workers-b"],"from":3,"count":1,"last":100}
+	// {"uid":"set-uid","next":3,"replaced":{"names":["workers-b"],"from":3,"count":1,"last":100}}
 }

@@ -8,11 +8,8 @@ const Ceiling = ceiling
 // PlanWithin is Plan with another ceiling.
 func PlanWithin(f Facts, ceiling int) Decision { return planWithin(f, ceiling) }
 
-// Values that only tests need.
-var (
-	ErrReplacements = errReplacements
-	ErrLedger       = errLedger
-)
+// ErrLedger is errLedger.
+var ErrLedger = errLedger
 
 // Compare is compare.
 func (o Order) Compare(a, b Machine) int { return o.compare(&a, &b) }

@@ -31,6 +31,8 @@ type Ledger struct {
 	Next int64 `json:"next"`
 	// Pending are the reserved slots whose Machines were not observed yet, in order.
 	Pending []Entry `json:"pending,omitempty"`
+	// Replaced are the Machines that the set replaces. They are written before one of them is deleted.
+	Replaced Replacements `json:"replaced,omitzero"`
 }
 
 // maxSlot is larger than every reserved slot: a larger number was written by another program.
@@ -57,6 +59,9 @@ func ParseLedger(text string) (Ledger, error) {
 	}
 	if l.Next < 1 || l.Next > maxSlot {
 		return Ledger{}, fmt.Errorf("%w: next is %d", errLedger, l.Next)
+	}
+	if r := l.Replaced; r.From < 0 || r.Count < 0 || (r.From > 0) != (r.Count > 0) {
+		return Ledger{}, fmt.Errorf("%w: %d replacements from slot %d", errLedger, r.Count, r.From)
 	}
 	return l, nil
 }

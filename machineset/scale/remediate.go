@@ -63,7 +63,7 @@ type RemediationFacts struct {
 	Machines []Machine
 	// Next is the first slot of the owner's ledger that was never taken: a Machine that is created later has that one, or a higher one.
 	Next int64
-	// Replacements are the stored ones, see ParseReplacements.
+	// Replacements are the stored ones, see Ledger.
 	Replacements Replacements
 	// Limits are those of the owner.
 	Limits RemediationLimits

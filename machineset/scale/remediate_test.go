@@ -200,24 +200,21 @@ func TestNoMoreMachinesAreReplacedThanTheRecordHolds(t *testing.T) {
 	d := scale.Remediate(scale.RemediationFacts{Machines: machines, Now: remediationNow(), Next: 3000})
 	require.Len(t, d.Delete, 500)
 	require.Equal(t, "Waiting because 500 other Machines are being replaced", d.Deferred[0].Message)
-	require.Less(t, len(d.Replacements.Text("set")), 64<<10)
+	require.Less(t, len(scale.Ledger{Next: 1, Replaced: d.Replacements}.String()), 64<<10)
 }
 
 func TestReplacementsAndLimitsAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
-	record := scale.Replacements{Names: []string{"a", "b"}, From: 7, Count: 2, Last: remediationNow().Unix()}
-	text := record.Text("set")
-	got, err := scale.ParseReplacements(text, "set")
+	ledger := scale.Ledger{Set: "set", Next: 9,
+		Replaced: scale.Replacements{Names: []string{"a", "b"}, From: 7, Count: 2, Last: remediationNow().Unix()}}
+	got, err := scale.ParseLedger(ledger.String())
 	require.NoError(t, err)
-	require.Equal(t, record, got)
-	other, err := scale.ParseReplacements(text, "another set, which was restored")
-	require.NoError(t, err)
-	require.Empty(t, other)
-	require.Empty(t, scale.Replacements{}.Text("set"))
-	for _, broken := range []string{"?", `{"set":"set","from":0,"count":1}`, `{"set":"set","from":1}`,
-		`{"set":"set","from":-1,"count":-1}`, `[]`} {
-		_, err := scale.ParseReplacements(broken, "set")
-		require.ErrorIs(t, err, scale.ErrReplacements, broken)
+	require.Equal(t, ledger, got)
+	require.Equal(t, ledger.Replaced, ledger.Abandon(1).Settle(nil).Replaced)
+	require.Equal(t, `{"uid":"set","next":9}`, scale.Ledger{Set: "set", Next: 9}.String())
+	for _, broken := range []string{"?", `{"from":0,"count":1}`, `{"from":1}`, `{"from":-1,"count":-1}`, `[]`} {
+		_, err := scale.ParseLedger(`{"uid":"set","next":9,"replaced":` + broken + `}`)
+		require.ErrorIs(t, err, scale.ErrLedger, broken)
 	}
 
 	for _, l := range []scale.RemediationLimits{

@@ -22,7 +22,7 @@ type ward struct {
 	machines []scale.Machine
 	past     [][]scale.Machine
 	next     int64
-	record   string
+	record   scale.Replacements
 	replaced int
 }
 
@@ -44,8 +44,7 @@ func (w *ward) create() {
 // version of the set, and deletions only while as many Machines are alive as were seen. The process may be stopped in between.
 func (w *ward) pass(limits scale.RemediationLimits, least contract.Opt[int], lag int) scale.Remediation {
 	seen := w.past[max(len(w.past)-1-lag, 0)]
-	record, err := scale.ParseReplacements(w.record, "set")
-	require.NoError(w.t, err)
+	record := w.record
 	facts := scale.RemediationFacts{Machines: slices.Clone(seen), Next: w.next, Replacements: record, Limits: limits,
 		MinAvailable: least, Now: w.now}
 	d := scale.Remediate(facts)
@@ -54,7 +53,7 @@ func (w *ward) pass(limits scale.RemediationLimits, least contract.Opt[int], lag
 	w.rng.Shuffle(len(names), func(a, b int) { names[a], names[b] = names[b], names[a] })
 	facts.Replacements.Names = names
 	require.Equal(w.t, d, scale.Remediate(facts), "the order of the facts does not matter")
-	w.record = d.Replacements.Text("set")
+	w.record = d.Replacements
 	if w.rng.IntN(8) == 0 {
 		return d // stopped
 	}
@@ -186,11 +185,9 @@ func TestANewMachineIsReplacedWhenTheBackOffIsOver(t *testing.T) {
 				count = 0
 			}
 			w.past = [][]scale.Machine{slices.Clone(w.machines)}
-			before, err := scale.ParseReplacements(w.record, "set")
-			require.NoError(t, err)
+			before := w.record
 			w.pass(scale.RemediationLimits{}, contract.Opt[int]{}, 0)
-			record, err := scale.ParseReplacements(w.record, "set")
-			require.NoError(t, err)
+			record := w.record
 			if !slices.Contains(record.Names, m.Name) || slices.Contains(before.Names, m.Name) {
 				continue
 			}

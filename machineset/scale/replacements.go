@@ -1,19 +1,9 @@
 package scale
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/contract"
 )
-
-// ReplacementsAnnotation of a set holds its Replacements.
-const ReplacementsAnnotation = "machinist.dev/replacements"
 
 // maxReplacing is how many Machines a set replaces at the same time: their names are in an annotation, whose size is limited.
 const maxReplacing = 500
@@ -29,7 +19,7 @@ const (
 	healthyAfter = time.Hour
 )
 
-// Replacements are what a set records about the Machines that it replaces because a health check has failed.
+// Replacements are what a set records in its Ledger about the Machines that it replaces because a health check has failed.
 type Replacements struct {
 	// Names are the Machines to delete, sorted.
 	Names []string `json:"names,omitempty"`
@@ -39,48 +29,6 @@ type Replacements struct {
 	From  int64 `json:"from,omitempty"`
 	Count int   `json:"count,omitempty"`
 	Last  int64 `json:"last,omitempty"`
-}
-
-// storedReplacements is the form in the annotation.
-type storedReplacements struct {
-	Set types.UID `json:"set"`
-	Replacements
-}
-
-// errReplacements is the error of ParseReplacements. A record that cannot be read is not empty: nothing may be replaced.
-var errReplacements = errors.New("the record of replacements cannot be read")
-
-// ParseReplacements reads the record of a set. A text of another set, which was restored, moved or copied, is none.
-func ParseReplacements(text string, set types.UID) (Replacements, error) {
-	if text == "" {
-		return Replacements{}, nil
-	}
-	var stored storedReplacements
-	if err := json.Unmarshal([]byte(text), &stored); err != nil {
-		return Replacements{}, fmt.Errorf("%w: %w", errReplacements, err)
-	}
-	if stored.Set != set {
-		return Replacements{}, nil
-	}
-	if stored.From < 0 || stored.Count < 0 || (stored.From > 0) != (stored.Count > 0) {
-		return Replacements{}, fmt.Errorf("%w: %d replacements from slot %d", errReplacements, stored.Count, stored.From)
-	}
-	return stored.Replacements, nil
-}
-
-// Text returns the record of a set as text for ReplacementsAnnotation, empty for none.
-func (p Replacements) Text(set types.UID) string {
-	if len(p.Names) == 0 && p.Count == 0 {
-		return ""
-	}
-	return textOf(storedReplacements{set, p})
-}
-
-// ReplacedBy returns the names of the Machines that a set has recorded as to be replaced; some of them may be gone. There are none while
-// the record cannot be read: the set replaces nothing until that is corrected.
-func ReplacedBy(set *contract.Metadata) []string {
-	record, _ := ParseReplacements(set.Annotations[ReplacementsAnnotation], set.UID)
-	return record.Names
 }
 
 // last is when a Machine was replaced last.
