@@ -19,8 +19,8 @@
 // # Remediation
 //
 // [Remediate] decides which of the Machines that a health check has marked are deleted, for another one to be created in their place.
-// [Replacements] in the ledger record them, and how often new Machines were replaced, which is done more and more rarely; [RemediationLimits] say what a
-// deployment allows. Sets and pools share these decisions.
+// [Replacements] in the ledger record them, and how often new Machines were replaced, which is done more and more rarely;
+// [RemediationLimits] say what a deployment allows. Sets and pools share these decisions.
 //
 // # Guarantees
 //

@@ -153,14 +153,13 @@ func says(state *contract.MachineState, kind string, status metav1.ConditionStat
 
 // TrueFirst orders by a property: those that have it go first.
 func TrueFirst(a, b bool) int {
-	switch {
-	case a == b:
+	if a == b {
 		return 0
-	case a:
-		return -1
-	default:
-		return 1
 	}
+	if a {
+		return -1
+	}
+	return 1
 }
 
 // before orders two times, the earlier first; the zero time is later than every other.

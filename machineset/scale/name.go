@@ -67,19 +67,13 @@ func NewNaming(set types.UID, setName, clusterName, text string) (Naming, error)
 // deleted and made again are others; it does not depend on the Machine template, and must never be parsed.
 func (n Naming) Name(slot int64) string {
 	suffix := n.suffix(slot)
-	if n.render == nil {
-		return n.plain(suffix)
+	if n.render != nil {
+		random := suffix[:randomLength]
+		if name, err := n.render(random); err == nil { // NewNaming has tried it: it does not fail
+			return fit(name, random)
+		}
 	}
-	random := suffix[:randomLength]
-	name, err := n.render(random)
-	if err != nil {
-		return n.plain(suffix) // NewNaming has tried it: it does not fail
-	}
-	return fit(name, random)
-}
-
-// plain cuts the name of the set to make room. What is cut must not end in what no name may have before a hyphen.
-func (n Naming) plain(suffix string) string {
+	// The name of the set is cut to make room. What is cut must not end in what no name may have before a hyphen.
 	return strings.TrimRight(n.prefix[:min(len(n.prefix), maxNameLength-1-suffixLength)], "-.") + "-" + suffix
 }
 

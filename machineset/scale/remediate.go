@@ -98,10 +98,9 @@ type Remediation struct {
 // remediation is a decision in the making.
 type remediation struct {
 	RemediationFacts
-	out       Remediation
-	record    Replacements    // what was recorded before, and is not over
-	requested map[string]bool // the recorded Machines
-	begins    []*Machine      // whose replacement is to be recorded
+	out    Remediation
+	record Replacements // what was recorded before, and is not over
+	begins []*Machine   // whose replacement is to be recorded
 	// deleting are in deletion, or are deleted by this decision. inFlight also counts those whose deletion was recorded, or said, and
 	// available leaves those out.
 	deleting, inFlight, available int
@@ -115,7 +114,7 @@ type remediation struct {
 // Together with those that are being deleted it never deletes more than Limits.MaxInFlight; it deletes no available Machine when fewer than
 // MinAvailable would stay, none that is paused, and none that was made in place of another one before the back-off of the set is over.
 func Remediate(f RemediationFacts) Remediation {
-	r := &remediation{RemediationFacts: f, requested: map[string]bool{}}
+	r := &remediation{RemediationFacts: f}
 	r.readRecord()
 	var marked []*Machine
 	for i := range f.Machines {
@@ -148,7 +147,9 @@ func Remediate(f RemediationFacts) Remediation {
 }
 
 // begun reports whether the deletion of a Machine was recorded, or said in its condition.
-func (r *remediation) begun(m *Machine) bool { return r.requested[m.Name] || m.remediating }
+func (r *remediation) begun(m *Machine) bool {
+	return m.remediating || slices.Contains(r.record.Names, m.Name)
+}
 
 func (r *remediation) compare(a, b *Machine) int {
 	return cmp.Or(TrueFirst(r.begun(a), r.begun(b)), TrueFirst(a.remediateFirst, b.remediateFirst),
@@ -206,7 +207,7 @@ func (r *remediation) exceeded(m *Machine, going, available int) string {
 // early says why a Machine that was made in place of another one is not replaced yet, empty when it may be. A time that is ahead was
 // written by a clock that was wrong.
 func (r *remediation) early(m *Machine) string {
-	until := r.record.due()
+	until := r.record.last().Add(min(backOff<<min(max(r.record.Count-1, 0), 20), maxBackOff))
 	if !r.isNew(m) || !until.After(r.Now) || contract.IsAhead(r.record.last(), r.Now) {
 		return ""
 	}

@@ -11,10 +11,9 @@ const maxReplacing = 500
 // Bounds of how often new Machines are replaced, so that a broken template does not cost one machine after the other.
 const (
 	// backOff is how long the second replacement waits after the first one. Each further one waits twice as long, up to maxBackOff.
-	backOff    = time.Minute
+	backOff = time.Minute
+	// maxBackOff is also after how long without a replacement the earlier ones are forgotten.
 	maxBackOff = 24 * time.Hour
-	// replacementWindow is after how long without a replacement the earlier ones are forgotten.
-	replacementWindow = 24 * time.Hour
 	// healthyAfter is for how long a new Machine must have been available for the earlier replacements to be forgotten.
 	healthyAfter = time.Hour
 )
@@ -34,11 +33,6 @@ type Replacements struct {
 // last is when a Machine was replaced last.
 func (p Replacements) last() time.Time { return time.Unix(p.Last, 0).UTC() }
 
-// due is when the next Machine may be replaced that was made in place of another one.
-func (p Replacements) due() time.Time {
-	return p.last().Add(min(backOff<<min(max(p.Count-1, 0), 20), maxBackOff))
-}
-
 // readRecord finds the Machines whose deletion was recorded, and forgets what is over.
 func (r *remediation) readRecord() {
 	r.record = r.Replacements
@@ -47,7 +41,6 @@ func (r *remediation) readRecord() {
 		m := &r.Machines[i]
 		if (m.Deleting || m.Ailing) && slices.Contains(r.Replacements.Names, m.Name) { // the others have recovered
 			r.record.Names = append(r.record.Names, m.Name)
-			r.requested[m.Name] = true
 		}
 	}
 	slices.Sort(r.record.Names)
@@ -63,14 +56,12 @@ func (r *remediation) readRecord() {
 
 // over is when earlier replacements are forgotten: after a while, or when a Machine that was made after the last one has stayed healthy.
 func (r *remediation) over() time.Time {
-	over := r.record.last().Add(replacementWindow)
+	over := r.record.last().Add(maxBackOff)
 	for i := range r.Machines {
 		m := &r.Machines[i]
 		stays := m.Available && !m.Ailing && !m.Deleting && !m.availableSince.IsZero()
-		if !stays || !r.isNew(m) || m.Created.Before(r.record.last()) {
-			continue
-		}
-		if healthy := m.availableSince.Add(healthyAfter); healthy.Before(over) {
+		healthy := m.availableSince.Add(healthyAfter)
+		if stays && r.isNew(m) && !m.Created.Before(r.record.last()) && healthy.Before(over) {
 			over = healthy
 		}
 	}
