@@ -25,21 +25,14 @@ func (p *plan) number() {
 }
 
 // expired are the outdated sets beyond the history limit, the oldest revision first.
-func (p *plan) expired() []scale.Victim {
+func (p *plan) expired() (victims []scale.Victim) {
 	limit, limited := p.HistoryLimit.Get()
-	var empty []*set
-	for _, s := range p.outdated() {
-		if s.size == 0 {
-			empty = append(empty, s)
-		}
-	}
-	if !limited || len(empty) <= max(limit, 0) {
-		return nil
-	}
+	empty := slices.DeleteFunc(p.outdated(), func(s *set) bool { return s.size > 0 })
 	slices.SortStableFunc(empty, func(a, b *set) int { return cmp.Compare(a.Revision, b.Revision) })
-	var victims []scale.Victim
-	for _, s := range empty[:len(empty)-max(limit, 0)] {
-		victims = append(victims, scale.Victim{Name: s.Name, UID: s.UID})
+	for i, s := range empty {
+		if limited && i < len(empty)-max(limit, 0) {
+			victims = append(victims, scale.Victim{Name: s.Name, UID: s.UID})
+		}
 	}
 	return victims
 }

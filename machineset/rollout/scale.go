@@ -67,11 +67,16 @@ func (p *plan) spread(used []*set, n int) {
 		}
 		return s.Frozen
 	})
-	weights := make([]int, len(used))
+	divide(max(n, 0), used)
+}
+
+// divide changes what sets get by n in all, see share.
+func divide(n int, used []*set) {
+	sizes := make([]int, len(used))
 	for i, s := range used {
-		weights[i] = s.Replicas
+		sizes[i] = s.to
 	}
-	for i, part := range share(max(n, 0), weights) {
+	for i, part := range share(n, sizes) {
 		used[i].to += part
 	}
 }
@@ -79,20 +84,15 @@ func (p *plan) spread(used []*set, n int) {
 // collect lowers the replicas of sets by n in all, first those of sets with Machines that others have marked.
 func (p *plan) collect(used []*set, n int) {
 	slices.SortStableFunc(used, func(a, b *set) int { return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), older(a.Set, b.Set)) })
-	weights := make([]int, len(used))
-	for i, s := range used {
+	for _, s := range used {
 		taken := min(s.marked, n)
 		s.to -= taken
 		n -= taken
-		weights[i] = s.to
 	}
-	for i, part := range share(-n, weights) {
-		used[i].to += part
-	}
+	divide(-n, used)
 	for _, s := range used {
 		for r := rankMarkedUnavailable; r <= rankPaused; r++ {
-			ranked := p.ranked(s, r)
-			s.victims = append(s.victims, p.first(ranked, min(len(ranked), len(s.alive)-s.to-len(s.victims)))...)
+			s.victims = append(s.victims, p.first(p.ranked(s, r), len(s.alive)-s.to-len(s.victims))...)
 		}
 	}
 }

@@ -106,8 +106,7 @@ func (p *plan) takePaused(b *bounds) {
 		p.excess -= len(s.victims)
 	}
 	for _, s := range sets {
-		paused := p.ranked(s, rankPaused)
-		for _, m := range p.first(paused, len(paused)) {
+		for _, m := range p.first(p.ranked(s, rankPaused), len(s.alive)) {
 			if p.excess <= 0 || b.guarded && usable(m) && b.slack <= 0 {
 				continue
 			}
