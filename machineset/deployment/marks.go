@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/rollout"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -27,12 +25,11 @@ func mine(m *contract.MachineState, marks []string) bool {
 }
 
 // markVictims marks the Machines that a set is to delete, unless all go. One that others have marked keeps their mark.
-func (s *Scope) markVictims(ctx context.Context, of *set, change rollout.Change) error {
-	victims := map[types.UID]bool{}
-	for _, m := range of.facts(s.env.marks).Machines {
-		victims[m.UID] = !m.Marked && change.To > 0 && slices.Contains(change.Victims, scale.Victim{Name: m.Name, UID: m.UID})
-	}
-	return s.mark(ctx, victims, contract.SetTo(ownMark+string(s.State.UID)))
+func (s *Scope) markVictims(ctx context.Context, change rollout.Change) error {
+	return s.mark(ctx, func(m machine) bool {
+		goes := change.To > 0 && slices.Contains(change.Victims, scale.Victim{Name: m.Key.Name, UID: m.UID})
+		return goes && !scale.Of(m.State, "", s.env.marks...).Marked
+	}, contract.SetTo(ownMark+string(s.State.UID)))
 }
 
 func (s *Scope) eachMachine(do func(machine) error) error {
@@ -46,11 +43,11 @@ func (s *Scope) eachMachine(do func(machine) error) error {
 }
 
 // mark gives some Machines the mark of the deployment, or takes it from them.
-func (s *Scope) mark(ctx context.Context, which map[types.UID]bool, to contract.Change[string]) error {
+func (s *Scope) mark(ctx context.Context, which func(machine) bool, to contract.Change[string]) error {
 	var u contract.MachineUpdate
 	u.Annotations = map[string]contract.Change[string]{scale.DeleteAnnotation: to}
 	return s.eachMachine(func(m machine) error {
-		if !which[m.State.UID] {
+		if !which(m) {
 			return nil
 		}
 		return send(ctx, s, s.env.kinds.Machine, m.Object, u)

@@ -20,14 +20,9 @@ func validate(k contract.Kinds) error {
 	if err != nil || engine.CheckKind("Kinds.Deployment", k.Deployment) != nil { // New reports the deployment's own
 		return err
 	}
-	var errs []error // a kind or a maker that rejects an empty object cannot be checked
-	if forgotten, err := contract.CheckKind(k.Deployment); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten))
-	}
-	if forgotten, err := contract.CheckSetMaker(k.Deployment, k.Set, k.SetMaker, nil); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten))
-	}
-	return errors.Join(errs...)
+	deployment, _ := contract.CheckKind(k.Deployment) // a kind or a maker that rejects an empty object cannot be checked
+	made, _ := contract.CheckSetMaker(k.Deployment, k.Set, k.SetMaker, nil)
+	return errors.Join(contract.RefuseForgotten(deployment), contract.RefuseForgotten(made))
 }
 
 // Options configure a Reconciler. The zero value is ready for use.
@@ -41,12 +36,4 @@ type Options struct {
 	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
 	// reference is one to a template.
 	Shared func(contract.Ref) bool
-}
-
-func (o Options) withDefaults(kind contract.MachineDeploymentKind) Options {
-	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
-	if o.Steps == nil {
-		o.Steps = Steps()
-	}
-	return o
 }

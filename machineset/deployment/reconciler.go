@@ -29,7 +29,6 @@ type Reconciler struct {
 	sets     *frameOf[contract.MachineSetState, contract.MachineSetUpdate]
 	machines *frameOf[contract.MachineState, contract.MachineUpdate]
 	kinds    contract.Kinds
-	options  Options
 	memory   *engine.Memory[recollection]
 	marks    []string // see scale.Marks
 }
@@ -37,7 +36,10 @@ type Reconciler struct {
 // New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports everything that is wrong with its inputs at
 // once and makes no request. Most callers want SetupWithManager.
 func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
-	options = options.withDefaults(kinds.Deployment)
+	options.Options = engine.WithDefaults(options.Options, kinds.Deployment.GVK.Kind)
+	if options.Steps == nil {
+		options.Steps = Steps()
+	}
 	frame, err := engine.NewFrame("machine deployment reconciler", kinds.Deployment, Finalizer, ports, options.Options,
 		validate(kinds), checkSteps(options.Steps))
 	if err != nil {
@@ -46,7 +48,8 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 	frame.Shared = options.Shared
 	frame.Track("templates of "+kinds.Deployment.GVK.Kind, frame.Referring)
 	r := &Reconciler{
-		frame: frame, kinds: kinds, options: options, memory: engine.NewMemory(newRecollection, nil), marks: scale.Marks(kinds.Machine.GVK.Group),
+		frame: frame, kinds: kinds, marks: scale.Marks(kinds.Machine.GVK.Group),
+		memory: engine.NewMemory(func() *recollection { return &recollection{sets: children.NewMemory()} }, nil),
 	}
 	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config{
 		Name: "MachineSet", GivenAnnotation: GivenAnnotation,
@@ -55,27 +58,23 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 		Name: "Machine", Marks: append([]string{scale.MarkedAtAnnotation}, r.marks...),
 	})
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{
-		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
+		Frame: frame, Steps: options.Steps, Forget: r.memory.Forget,
 		NewScope: func() *Scope { return &Scope{env: r} },
+		Begin: func(ctx context.Context, s *Scope) {
+			s.mem = r.memory.Of(s.State.Key, s.State.UID)
+			r.sets.Begin(&s.children, &s.Scope, s.mem.sets)
+			s.ReadCluster(ctx)
+		},
+		Flush: func(ctx context.Context, s *Scope, err error) error { return s.children.Flush(ctx, unobserved, err) },
 	})
 	return r, nil
-}
-
-func (r *Reconciler) begin(ctx context.Context, s *Scope) {
-	s.mem = r.memory.Of(s.State.Key, s.State.UID)
-	r.sets.Begin(&s.children, &s.Scope, s.mem.sets)
-	s.ReadCluster(ctx)
-}
-
-// flush writes the object at the end of a pass.
-func flush(ctx context.Context, s *Scope, err error) error {
-	return s.children.Flush(ctx, unobserved, err)
 }
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill the ports of
 // pass.PortsFromManager, and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, options Options) (*Reconciler, error) {
-	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Deployment).Name, func() (*Reconciler, error) {
+	options.Options = engine.WithDefaults(options.Options, kinds.Deployment.GVK.Kind)
+	return engine.Setup(ctx, mgr, &options.Recorder, options.Name, func() (*Reconciler, error) {
 		return New(kinds, engine.PortsFromManager(mgr), options)
 	})
 }

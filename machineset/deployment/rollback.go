@@ -15,19 +15,12 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// Reasons and actions of events about rollbacks. The reasons are those of Deployments of Kubernetes.
-const (
-	eventRollback       = "DeploymentRollback"
-	eventRollbackFailed = "DeploymentRollbackRevisionNotFound"
-	actionRollback      = "RollBack"
-)
-
 // ErrRevision matches the errors about a revision that does not exist, or whose template the deployment has already.
 var ErrRevision = errors.New("cannot roll back")
 
 // rollbackStep gives the deployment the template of the revision that it asks for, and forgets the request: the pass after that rolls out.
 // A revision that does not exist is reported by an event, and the request is forgotten too, as Deployments of Kubernetes did. It waits
-// while the rollout is paused.
+// while the rollout is paused. The reasons of events are those of Deployments of Kubernetes.
 func rollbackStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	revision, asked := s.State.RollbackTo.Get()
 	if !asked || s.State.RolloutPaused || s.env.frame.Writer.Behind(s.Object) {
@@ -39,13 +32,13 @@ func rollbackStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	}
 	switch {
 	case err == nil:
-		s.Eventf(corev1.EventTypeNormal, eventRollback, actionRollback, "Rolled back to the template of %s %s",
+		s.Eventf(corev1.EventTypeNormal, "DeploymentRollback", "RollBack", "Rolled back to the template of %s %s",
 			s.env.kinds.Set.GVK.Kind, target.Key.Name)
 		return engine.Result{Stop: true, RequeueAfter: engine.ConflictRetry}, nil
 	case !errors.Is(err, ErrRevision):
 		return engine.Result{Stop: true}, err
 	}
-	s.Eventf(corev1.EventTypeWarning, eventRollbackFailed, actionRollback, "%v", err)
+	s.Eventf(corev1.EventTypeWarning, "DeploymentRollbackRevisionNotFound", "RollBack", "%v", err)
 	s.Update.RollbackTo = contract.Cleared[int64]()
 	return engine.Result{}, s.Commit(ctx)
 }

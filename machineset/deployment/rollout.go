@@ -27,13 +27,6 @@ import (
 // Cluster API v1beta1 and in Kubermatic.
 const defaultHistory = 1
 
-// Reasons and actions of the events that the reconciler records on a deployment. The reasons are Cluster API's.
-const (
-	eventScale       = "SuccessfulScale"
-	eventFailedScale = "FailedScale"
-	actionScale      = "ScaleMachineSet"
-)
-
 // decide plans once in a pass.
 func (s *Scope) decide() {
 	if s.planned {
@@ -207,7 +200,8 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 		return engine.Result{}, err
 	}
 	// A set that is lowered although a Machine keeps its mark would take that one.
-	if err := s.mark(ctx, s.plan.Unmark, contract.Cleared[string]()); err != nil {
+	unmarked := func(m machine) bool { return s.plan.Unmark[m.UID] }
+	if err := s.mark(ctx, unmarked, contract.Cleared[string]()); err != nil {
 		return engine.Result{}, err
 	}
 	if s.plan.Create.Found() { // nothing goes for a set that may never be
@@ -233,24 +227,24 @@ func (s *Scope) createSet(ctx context.Context) error {
 	if err := s.children.AwaitRestored(ctx, 1); err != nil || len(s.children.Holds) > 0 {
 		return err
 	}
-	naming, err := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, "")
-	if err != nil {
-		return err
-	}
+	naming, _ := scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, "") // only a template can be wrong
 	ledger := s.children.Settle()
-	return s.children.Grow(ctx, ledger, max(0, 1-len(ledger.Pending)), naming, func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
+	create := func(_ context.Context, e scale.Entry) (client.Object, bool, error) {
 		set, err := s.newSet(e)
 		return set, true, err
-	})
+	}
+	return s.children.Grow(ctx, ledger, max(0, 1-len(ledger.Pending)), naming, create)
 }
 
 // scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read. One that is gone is no error.
+// The reasons of events are Cluster API's.
 func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
+	const action = "ScaleMachineSet"
 	of := s.setBy(change.UID)
 	var u contract.MachineSetUpdate
 	u.Replicas = contract.SetTo(int32(change.To))
 	u.Annotations = of.receive()
-	err := s.markVictims(ctx, of, change)
+	err := s.markVictims(ctx, change)
 	if err == nil {
 		_, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u)
 	}
@@ -258,10 +252,10 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	case external.SaysGone(err):
 		return nil
 	case err == nil:
-		s.Eventf(corev1.EventTypeNormal, eventScale, actionScale, "Scaled %s %q from %d to %d replicas",
+		s.Eventf(corev1.EventTypeNormal, "SuccessfulScale", action, "Scaled %s %q from %d to %d replicas",
 			s.env.kinds.Set.GVK.Kind, of.Key.Name, change.From, change.To)
 	case !patch.Retryable(err):
-		s.Eventf(corev1.EventTypeWarning, eventFailedScale, actionScale, "Failed to scale %s %q: %v",
+		s.Eventf(corev1.EventTypeWarning, "FailedScale", action, "Failed to scale %s %q: %v",
 			s.env.kinds.Set.GVK.Kind, of.Key.Name, err)
 		s.plan.Blocked = append(s.plan.Blocked, engine.Bounded(contract.SteadyText(
 			fmt.Sprintf("scale %s %s to %d: %v", s.env.kinds.Set.GVK.Kind, of.Key.Name, change.To, err)), engine.MaxNoteLength))

@@ -48,10 +48,6 @@ type recollection struct {
 	lag       children.Lag // of the cache of Machines
 }
 
-func newRecollection() *recollection {
-	return &recollection{sets: children.NewMemory()}
-}
-
 // set is a MachineSet of the deployment with its Machines.
 type set struct {
 	children.Child[contract.MachineSetState]

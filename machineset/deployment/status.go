@@ -26,10 +26,6 @@ const (
 	ReasonSelectorMismatch   = "SelectorDoesNotMatchTemplate"    // the selector does not select the labels of the template
 	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable // spec.selector cannot be read
 	ReasonStrategyUnreadable = "StrategyUnreadable"              // the rollout strategy cannot be read
-	phaseScalingUp           = "ScalingUp"
-	phaseScalingDown         = "ScalingDown"
-	phaseRunning             = "Running"
-	phaseUnknown             = "Unknown"
 )
 
 // statusFacts are what the status of a deployment depends on, beside the summary of its Machines.
@@ -85,13 +81,13 @@ func phaseOf(desired contract.Opt[int32], deleting bool, replicas int32) string 
 	want, known := desired.Get()
 	switch {
 	case deleting || known && replicas > want:
-		return phaseScalingDown
+		return "ScalingDown"
 	case !known:
-		return phaseUnknown
+		return "Unknown"
 	case replicas < want:
-		return phaseScalingUp
+		return "ScalingUp"
 	}
-	return phaseRunning
+	return "Running"
 }
 
 // statusStep sets the status. It leaves alone what this pass has not read.

@@ -17,16 +17,17 @@ import (
 // upToDate is the condition UpToDate of a Machine of a set that the plan calls outdated or not: its set decides, because rollouts depend on
 // that, and manual changes of a Machine do not count.
 func (m *set) upToDate(outdated bool, updating metav1.Condition) metav1.Condition {
-	not := func(reason, message string) metav1.Condition {
-		return engine.Condition(contract.ConditionUpToDate, metav1.ConditionFalse, reason, "* "+message)
-	}
+	status, reason, message := metav1.ConditionFalse, contract.ReasonNotUpToDate, "* "
 	switch {
 	case outdated:
-		return not(contract.ReasonNotUpToDate, cmp.Or(strings.Join(m.diff, "\n* "), "The rollout replaces the Machines of "+m.Key.Name))
+		message += cmp.Or(strings.Join(m.diff, "\n* "), "The rollout replaces the Machines of "+m.Key.Name)
 	case updating.Status == metav1.ConditionTrue:
-		return not(contract.ReasonUpdating, cmp.Or(updating.Message, "In-place update in progress"))
+		reason = contract.ReasonUpdating
+		message += cmp.Or(updating.Message, "In-place update in progress")
+	default:
+		status, reason, message = metav1.ConditionTrue, contract.ReasonUpToDate, ""
 	}
-	return engine.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
+	return engine.Condition(contract.ConditionUpToDate, status, reason, message)
 }
 
 // upToDateStep sets the condition UpToDate of the Machines. A Machine that is paused or being deleted keeps what it has, and so does one
