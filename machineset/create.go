@@ -24,18 +24,14 @@ func templatesStep(ctx context.Context, s *Scope) (Result, error) {
 	if !s.State.Deleting.IsZero() {
 		return Result{}, nil
 	}
-	var bootstrap, infrastructure error
-	s.templates.bootstrap, bootstrap = s.template(ctx, s.State.Template.Bootstrap)
-	s.templates.infrastructure, infrastructure = s.template(ctx, s.State.Template.Infrastructure)
-	return Result{}, errors.Join(bootstrap, infrastructure)
-}
-
-func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object, error) {
-	found, problem, err := s.ReadTemplate(ctx, ref)
-	if problem != (external.Problem{}) {
-		s.Hold(problem.Reason, problem.Message)
+	var errs [2]error
+	for i, ref := range []contract.Ref{s.State.Template.Bootstrap, s.State.Template.Infrastructure} {
+		var problem external.Problem
+		if s.templates[i], problem, errs[i] = s.ReadTemplate(ctx, ref); problem != (external.Problem{}) {
+			s.Hold(problem.Reason, problem.Message)
+		}
 	}
-	return found, err
+	return Result{}, errors.Join(errs[:]...)
 }
 
 // createMachine creates what the Machine of a slot refers to, and returns the Machine to create. own is false when an object of another
@@ -43,12 +39,10 @@ func (s *Scope) template(ctx context.Context, ref contract.Ref) (external.Object
 // nothing of it without a Machine.
 func (s *Scope) createMachine(ctx context.Context, e scale.Entry) (machine client.Object, own bool, err error) {
 	seed := s.seed(e)
-	seed.Bootstrap, seed.BootstrapVersion, own, err = s.createPart(ctx, s.templates.bootstrap, e, seed)
-	if err != nil || !own {
+	if seed.Bootstrap, seed.BootstrapVersion, own, err = s.createPart(ctx, s.templates[0], e, seed); err != nil || !own {
 		return nil, own, err
 	}
-	seed.Infrastructure, seed.InfrastructureVersion, own, err = s.createPart(ctx, s.templates.infrastructure, e, seed)
-	if err != nil || !own {
+	if seed.Infrastructure, seed.InfrastructureVersion, own, err = s.createPart(ctx, s.templates[1], e, seed); err != nil || !own {
 		return nil, own, err
 	}
 	machine, err = s.newMachine(seed)
@@ -130,7 +124,7 @@ func (s *Scope) fingerprint() string {
 		return ""
 	}
 	parts := []any{machine}
-	for _, t := range []external.Object{s.templates.bootstrap, s.templates.infrastructure} {
+	for _, t := range s.templates {
 		if t.Object != nil {
 			parts = append(parts, t.GVK.String(), t.Object.Object["spec"])
 		}

@@ -45,22 +45,21 @@ func (s *Scope) preflight(ctx context.Context) error {
 	if s.Cluster.Presence != external.Present || ref.IsZero() || facts.Skips(scale.CheckAll) {
 		return nil
 	}
+	var state contract.ControlPlaneState
 	plane, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
-	if err != nil {
-		return err
+	if err == nil && plane.Presence == external.Present {
+		err = contract.ControlPlane(plane.Contract).Read(plane.Object, &state)
 	}
-	if plane.Presence != external.Present {
+	switch {
+	case err != nil:
+		return err
+	case plane.Presence != external.Present:
 		unread := fmt.Sprintf("%s %s could not be read, or does not exist", ref.Kind, ref.Name)
 		s.Hold(ReasonControlPlaneUnread, cmp.Or(plane.Problem.Message, unread))
 		return nil
-	}
-	var state contract.ControlPlaneState
-	if err := contract.ControlPlane(plane.Contract).Read(plane.Object, &state); err != nil {
-		return err
-	}
-	if state.Unreadable != nil {
+	case state.Unreadable != nil: // it has to be corrected
 		s.Hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
-		return nil //nolint:nilerr // the hold says it, and it has to be corrected
+		return nil
 	}
 	facts.DesiredVersion, facts.CurrentVersion = state.DesiredVersion, state.CurrentVersion
 	s.check(facts)
@@ -79,8 +78,8 @@ func (s *Scope) check(facts scale.PreflightFacts) {
 // preflightFacts are the inputs of the checks, without those of the control plane.
 func (s *Scope) preflightFacts() scale.PreflightFacts {
 	skip, found := s.State.Annotations[scale.SkipPreflightAnnotation]
-	if !found && s.templates.bootstrap.Object != nil {
-		skip = s.templates.bootstrap.Object.GetAnnotations()[scale.SkipPreflightAnnotation]
+	if template := s.templates[0].Object; !found && template != nil {
+		skip = template.GetAnnotations()[scale.SkipPreflightAnnotation]
 	}
 	bootstrap := s.State.Template.Bootstrap
 	return scale.PreflightFacts{

@@ -17,7 +17,7 @@ const Finalizer = "cluster.x-k8s.io/machineset"
 // DisableCreateAnnotation of a set, with the value true, keeps it from creating Machines. Rule: Cluster API's MachineSet.
 const DisableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
 
-// validate reports what is missing of the kinds.
+// validate reports what is missing of the kinds, and which required members they do not store.
 func validate(k contract.Kinds) error {
 	var maker error
 	if k.Maker == nil {
@@ -27,22 +27,11 @@ func validate(k contract.Kinds) error {
 	if err != nil || engine.CheckKind("Kinds.Set", k.Set) != nil { // New reports the set's own
 		return err
 	}
-	return keeps(k)
-}
-
-// keeps reports which required members the kinds do not store. A kind or a maker that rejects an empty object cannot be checked.
-func keeps(k contract.Kinds) error {
-	var errs []error
-	if forgotten, err := contract.CheckKind(k.Set); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten))
-	}
-	if forgotten, err := contract.CheckKind(k.Machine); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten, "Node.Name", "Node.UID")) // which drains need
-	}
-	if forgotten, err := contract.CheckMaker(k.Set, k.Machine, k.Maker, nil); err == nil {
-		errs = append(errs, contract.RefuseForgotten(forgotten))
-	}
-	return errors.Join(errs...)
+	set, _ := contract.CheckKind(k.Set) // a kind or a maker that rejects an empty object cannot be checked
+	machine, _ := contract.CheckKind(k.Machine)
+	made, _ := contract.CheckMaker(k.Set, k.Machine, k.Maker, nil)
+	return errors.Join(contract.RefuseForgotten(set), contract.RefuseForgotten(machine, "Node.Name", "Node.UID"), // which drains need
+		contract.RefuseForgotten(made))
 }
 
 // RestoredAnnotation is children.RestoredAnnotation.
@@ -60,14 +49,6 @@ type Options struct {
 	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
 	// reference is one to a template.
 	Shared func(contract.Ref) bool
-}
-
-func (o Options) withDefaults(kind contract.MachineSetKind) Options {
-	o.Options = engine.WithDefaults(o.Options, kind.GVK.Kind)
-	if o.Steps == nil {
-		o.Steps = Steps()
-	}
-	return o
 }
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.

@@ -26,7 +26,10 @@ type Reconciler struct {
 // New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports everything that is wrong with its inputs at
 // once and makes no request. Most callers want SetupWithManager.
 func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
-	options = options.withDefaults(kinds.Set)
+	options.Options = engine.WithDefaults(options.Options, kinds.Set.GVK.Kind)
+	if options.Steps == nil {
+		options.Steps = Steps()
+	}
 	frame, err := engine.NewFrame("machine set reconciler", kinds.Set, Finalizer, ports, options.Options,
 		validate(kinds), checkSteps(options.Steps))
 	if err != nil {
@@ -43,18 +46,15 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 		}),
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
-		Frame: frame, Steps: options.Steps, Begin: r.begin, Flush: flush, Forget: r.memory.Forget,
+		Frame: frame, Steps: options.Steps, Forget: r.memory.Forget,
 		NewScope: func() *Scope { return &Scope{env: r} },
+		Begin: func(ctx context.Context, s *Scope) {
+			r.machines.Begin(&s.machines, &s.Scope, r.memory.Of(s.State.Key, s.State.UID))
+			s.ReadCluster(ctx)
+		},
+		Flush: func(ctx context.Context, s *Scope, err error) error {
+			return s.machines.Flush(ctx, children.Unobserved, err)
+		},
 	})
 	return r, nil
-}
-
-func (r *Reconciler) begin(ctx context.Context, s *Scope) {
-	r.machines.Begin(&s.machines, &s.Scope, r.memory.Of(s.State.Key, s.State.UID))
-	s.ReadCluster(ctx)
-}
-
-// flush writes the object at the end of a pass.
-func flush(ctx context.Context, s *Scope, err error) error {
-	return s.machines.Flush(ctx, children.Unobserved, err)
 }

@@ -99,7 +99,8 @@ func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, messag
 	m := s.machines.Own[slices.IndexFunc(s.machines.Own, func(m member) bool { return m.UID == uid })]
 	u := contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}}
 	if reason != "" {
-		say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, engine.Bounded(message, engine.MaxMessageLength))
+		message = engine.Bounded(message, engine.MaxMessageLength)
+		say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, message)
 		u = contract.MachineUpdate{
 			Conditions: contract.ChangedConditions(m.State.Conditions, []metav1.Condition{say}, m.Generation, s.Now),
 		}

@@ -18,6 +18,9 @@ func (s *Scope) scale(ctx context.Context) error {
 		return err
 	}
 	desired, known := s.State.Replicas.Get()
+	if s.Deleting() {
+		desired, known = 0, true
+	}
 	if known {
 		if err := s.machines.AwaitRestored(ctx, int(desired)); err != nil {
 			return err
@@ -27,9 +30,18 @@ func (s *Scope) scale(ctx context.Context) error {
 	if s.IsOrphaning() {
 		return s.machines.WriteLedger(ctx, settled.Abandon(len(settled.Pending)))
 	}
-	d := s.plan(settled)
+	all := s.plannable()
+	counted := all
+	if !s.Deleting() { // those that were moved to the set and are not received yet stay beside those that it wants
+		counted = scale.ReceivedBy(&s.State.Metadata).Counted(all)
+	}
+	facts := scale.Facts{Machines: counted, Reserved: s.machines.Reserved(settled), Held: len(s.machines.Holds) > 0}
+	if known {
+		facts.Desired = contract.Some(int(desired))
+	}
+	d := s.plan(facts)
 	next := s.machines.Abandon(settled, d.Abandon)
-	if d.Create > 0 || len(next.Pending) > 0 && s.resumes() {
+	if d.Create > 0 || len(next.Pending) > 0 && known && !facts.Held {
 		naming, err := s.naming()
 		if err != nil { // StepHolds holds before this, unless it was removed
 			s.Hold(ReasonNaming, err.Error())
@@ -37,32 +49,18 @@ func (s *Scope) scale(ctx context.Context) error {
 		}
 		return s.machines.Grow(ctx, next, d.Create, naming, s.createMachine)
 	}
-	if err := s.machines.WriteLedger(ctx, next); err != nil || len(d.Delete) == 0 {
+	if err := s.machines.WriteLedger(ctx, next); err != nil {
 		return err
 	}
-	return s.remove(ctx, d.Delete)
+	return s.machines.Delete(ctx, d.Delete, int(desired)+len(all)-len(counted))
 }
 
-// resumes reports whether creations whose slots are reserved go on.
-func (s *Scope) resumes() bool {
-	return len(s.machines.Holds) == 0 && (s.State.Replicas.Found() || s.Deleting())
-}
-
-// plan decides. Without an order nothing is deleted until a person has corrected it; a set in deletion wants none, and needs no order.
-func (s *Scope) plan(ledger scale.Ledger) scale.Decision {
+// plan decides. Without an order nothing is deleted until a person has corrected it; a set in deletion needs none.
+func (s *Scope) plan(facts scale.Facts) scale.Decision {
 	order, err := scale.ParseOrder(s.State.DeletionOrder)
-	facts := scale.Facts{
-		Machines: s.plannable(), Reserved: s.machines.Reserved(ledger), Held: len(s.machines.Holds) > 0, Order: order, Desired: contract.Some(0),
-	}
-	if s.Deleting() {
-		return scale.Plan(facts)
-	}
-	facts.Machines, facts.Desired = scale.ReceivedBy(&s.State.Metadata).Counted(facts.Machines), contract.Opt[int]{}
-	if desired, known := s.State.Replicas.Get(); known {
-		facts.Desired = contract.Some(int(desired))
-	}
+	facts.Order = order
 	d := scale.Plan(facts)
-	if err != nil && len(d.Delete) > 0 {
+	if err != nil && len(d.Delete) > 0 && !s.Deleting() {
 		d.Delete, s.orderErr = nil, err
 	}
 	return d
@@ -71,15 +69,6 @@ func (s *Scope) plan(ledger scale.Ledger) scale.Decision {
 // naming names the Machines of the set. The error is about its naming template.
 func (s *Scope) naming() (scale.Naming, error) {
 	return scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
-}
-
-// remove deletes Machines. Those that were moved to the set and are not received yet stay beside those that it wants.
-func (s *Scope) remove(ctx context.Context, victims []scale.Victim) error {
-	all, keep := s.plannable(), 0
-	if !s.Deleting() {
-		keep = int(s.State.Replicas.Or(0)) + len(all) - len(scale.ReceivedBy(&s.State.Metadata).Counted(all))
-	}
-	return s.machines.Delete(ctx, victims, keep)
 }
 
 // removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server confirms, or whose

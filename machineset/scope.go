@@ -18,13 +18,10 @@ type Scope struct {
 	env *Reconciler
 
 	machines  children.Scope[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]
-	templates templates
+	templates [2]external.Object // what the bootstrap and the infrastructure objects of new Machines are cloned from
 	// orderErr says why the order of deletions cannot be read, where it keeps Machines.
 	orderErr error
 }
-
-// templates are what the objects of new Machines are cloned from.
-type templates struct{ bootstrap, infrastructure external.Object }
 
 // member is a Machine of the set.
 type member = children.Child[contract.MachineState]

@@ -13,7 +13,8 @@ import (
 // use them, fill the ports of pass.PortsFromManager, and call New and AddToManager. The error names what is missing. The required rights
 // are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, options Options) (*Reconciler, error) {
-	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Set).Name, func() (*Reconciler, error) {
+	options.Options = engine.WithDefaults(options.Options, kinds.Set.GVK.Kind)
+	return engine.Setup(ctx, mgr, &options.Recorder, options.Name, func() (*Reconciler, error) {
 		return New(kinds, engine.PortsFromManager(mgr), options)
 	})
 }

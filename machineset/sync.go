@@ -85,14 +85,12 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	switch {
 	case err != nil:
 		return err
-	case found.Presence == external.Unread && (found.Problem == external.Problem{} || found.Problem.Reason == external.ReasonCacheNotSynced):
-		return fmt.Errorf("%w: %s %s could not be read yet", engine.ErrStale, ref.Kind, s.key(ref.Name))
-	case found.Presence == external.Unread:
+	case found.Presence == external.Unread && found.Problem.Message != "" && found.Problem.Reason != external.ReasonCacheNotSynced:
 		return fmt.Errorf("read %s %s, which is to get labels and annotations: %s", ref.Kind, s.key(ref.Name), found.Problem.Message)
+	case found.Presence == external.Unread || found.Presence == external.Present && s.env.frame.Writer.Behind(found.Object):
+		return fmt.Errorf("%w: %s %s could not be read yet", engine.ErrStale, ref.Kind, s.key(ref.Name))
 	case found.Presence != external.Present || found.Deleting():
 		return nil
-	case s.env.frame.Writer.Behind(found.Object):
-		return fmt.Errorf("%w: %s %s was changed a moment ago", engine.ErrStale, ref.Kind, s.key(ref.Name))
 	}
 	var have contract.Metadata
 	have.From(found.Object)

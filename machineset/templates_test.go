@@ -67,7 +67,7 @@ func TestWhatMachinesShareIsNoTemplate(t *testing.T) {
 	_, err := runStep(t, s, StepTemplates)
 	require.NoError(t, err, "it is not read")
 	require.Empty(t, s.machines.Holds)
-	require.Equal(t, external.NotReferenced, s.templates.infrastructure.Presence, "nothing is cloned")
+	require.Equal(t, external.NotReferenced, s.templates[1].Presence, "nothing is cloned")
 	s.State.Template.Infrastructure.Kind = "InfraTemplate"
 	_, err = runStep(t, s, StepTemplates)
 	require.ErrorIs(t, err, errBroken)
