@@ -57,9 +57,9 @@ func (s *Scope) preflight(ctx context.Context) error {
 		unread := fmt.Sprintf("%s %s could not be read, or does not exist", ref.Kind, ref.Name)
 		s.Hold(ReasonControlPlaneUnread, cmp.Or(plane.Problem.Message, unread))
 		return nil
-	case state.Unreadable != nil: // it has to be corrected
+	case state.Unreadable != nil:
 		s.Hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
-		return nil
+		return nil //nolint:nilerr // the hold says it, and it has to be corrected
 	}
 	facts.DesiredVersion, facts.CurrentVersion = state.DesiredVersion, state.CurrentVersion
 	s.check(facts)

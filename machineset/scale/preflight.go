@@ -70,7 +70,7 @@ func Preflight(f PreflightFacts) (holds []Hold, err error) {
 	desired, err := parseVersion("of the control plane", f.DesiredVersion)
 	current, currentErr := parseVersion("that the control plane reports", cmp.Or(reported, f.DesiredVersion))
 	own, ownErr := parseVersion("of the Machines", cmp.Or(f.Version, f.DesiredVersion))
-	if err = cmp.Or(err, currentErr, ownErr); err != nil {
+	if err := cmp.Or(err, currentErr, ownErr); err != nil {
 		return nil, err
 	}
 	rebuilt := !desired.LessThan(current) && current.BuildMetadata() != desired.BuildMetadata()

@@ -211,7 +211,7 @@ func TestReplacementsAndLimitsAreReadAsTheyWereWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ledger, got)
 	require.Equal(t, ledger.Replaced, ledger.Abandon(1).Settle(nil).Replaced)
-	require.Equal(t, `{"uid":"set","next":9}`, scale.Ledger{Set: "set", Next: 9}.String())
+	require.JSONEq(t, `{"uid":"set","next":9}`, scale.Ledger{Set: "set", Next: 9}.String())
 	for _, broken := range []string{"?", `{"from":0,"count":1}`, `{"from":1}`, `{"from":-1,"count":-1}`, `[]`} {
 		_, err := scale.ParseLedger(`{"uid":"set","next":9,"replaced":` + broken + `}`)
 		require.ErrorIs(t, err, scale.ErrLedger, broken)
