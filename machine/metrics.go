@@ -14,7 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Metrics are the Prometheus metrics of Reconcilers, a prometheus.Collector. The caller creates them, sets them in Options.Metrics and
@@ -240,7 +240,7 @@ func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]
 				return
 			}
 			byState["desired"] += int(state.Replicas.Or(0))
-			if safety.FreezingOf(source.kind.GVK.Group, &state.Metadata, nil) != safety.NotFrozen {
+			if scale.FreezingOf(source.kind.GVK.Group, &state.Metadata, nil) != scale.NotFrozen {
 				byState["frozen"] += int(state.Replicas.Or(0))
 			}
 			byState["actual"] += int(state.ObservedReplicas.Or(0))

@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/rollout"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // StepFreeze is the name of the step that FreezeStep returns.
@@ -25,7 +25,7 @@ const DefaultFreezePeriod = time.Minute
 // FreezeOptions configure FreezeStep. The zero value is ready for use.
 type FreezeOptions struct {
 	// Limits are the marks of sets.
-	Limits safety.Limits
+	Limits scale.FreezeLimits
 	// Deployment is the kind of the deployments that control sets: what one may have with its surge is a mark of its sets, and a person asks
 	// at it for the end of a freeze. It is read through Ports.Cache, which needs the rights to list and watch it. Empty: there are none.
 	Deployment contract.MachineDeploymentKind
@@ -33,7 +33,7 @@ type FreezeOptions struct {
 	Period time.Duration
 }
 
-// FreezeStep returns a step that freezes a set with far more Machines than it wants, and thaws it when they are gone, as safety.Evaluate
+// FreezeStep returns a step that freezes a set with far more Machines than it wants, and thaws it when they are gone, as scale.Overshoot
 // decides: it writes the label, the condition Frozen and an event, and StepHolds heeds the label. Put it in front of that step:
 //
 //	steps := machineset.Steps().InsertBefore(machineset.StepHolds, machineset.FreezeStep(machineset.FreezeOptions{}))
@@ -47,12 +47,12 @@ func FreezeStep(o FreezeOptions) Step {
 		if err != nil {
 			return Result{}, err
 		}
-		verdict := safety.Evaluate(facts)
+		verdict := scale.Overshoot(facts)
 		s.env.memory.Of(s.State.Key, s.State.UID).Mark = verdict.Mark
-		asked := safety.AsksToUnfreeze(s.env.kinds.Set.GVK.Group, &s.State.Metadata)
+		asked := scale.AsksToUnfreeze(s.env.kinds.Set.GVK.Group, &s.State.Metadata)
 		s.machines.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, asked)
-		result := Result{Checkpoint: verdict.Action != safety.Keep}
-		if facts.Freezing != safety.NotFrozen {
+		result := Result{Checkpoint: verdict.Action != scale.Keep}
+		if facts.Freezing != scale.NotFrozen {
 			result.RequeueAfter = o.Period
 		}
 		return result, nil
@@ -60,26 +60,26 @@ func FreezeStep(o FreezeOptions) Step {
 }
 
 // freezeFacts are what the evaluation of a set depends on.
-func (s *Scope) freezeFacts(ctx context.Context, o FreezeOptions) (safety.Set, error) {
+func (s *Scope) freezeFacts(ctx context.Context, o FreezeOptions) (scale.FreezeFacts, error) {
 	group := s.env.kinds.Set.GVK.Group
-	facts := safety.Set{
-		Freezing: safety.FreezingOf(group, &s.State.Metadata, s.Stored), Unfreeze: safety.AsksToUnfreeze(group, &s.State.Metadata),
+	facts := scale.FreezeFacts{
+		Freezing: scale.FreezingOf(group, &s.State.Metadata, s.Stored), Unfreeze: scale.AsksToUnfreeze(group, &s.State.Metadata),
 		Mark: s.env.memory.Of(s.State.Key, s.State.UID).Mark, Limits: o.Limits, Now: s.Now,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
 		facts.Desired = contract.Some(int(desired))
 	}
 	for _, m := range s.machines.Own {
-		facts.Machines = append(facts.Machines, safety.Member{Created: m.State.Created, Deleting: !m.Deleting.IsZero()})
+		facts.Machines = append(facts.Machines, scale.Machine{Created: m.State.Created, Deleting: !m.Deleting.IsZero()})
 	}
 	for _, created := range s.machines.Released {
-		facts.Machines = append(facts.Machines, safety.Member{Created: created.Time})
+		facts.Machines = append(facts.Machines, scale.Machine{Created: created.Time})
 	}
 	return facts, s.readDeployment(ctx, o.Deployment, &facts)
 }
 
 // readDeployment reads what the deployment of the set may have with its surge. A set whose deployment is gone has none.
-func (s *Scope) readDeployment(ctx context.Context, kind contract.MachineDeploymentKind, facts *safety.Set) error {
+func (s *Scope) readDeployment(ctx context.Context, kind contract.MachineDeploymentKind, facts *scale.FreezeFacts) error {
 	owner := metav1.GetControllerOfNoCopy(s.Object)
 	if kind.New == nil || owner == nil || owner.Kind != kind.GVK.Kind || engine.Group(owner.APIVersion) != kind.GVK.Group {
 		return nil
@@ -97,7 +97,7 @@ func (s *Scope) readDeployment(ctx context.Context, kind contract.MachineDeploym
 	if err := kind.Adapter.Read(obj, &d); err != nil { // a person has to correct it; the set stays as it is
 		return nil //nolint:nilerr // the reconciler of deployments reports it
 	}
-	facts.Unfreeze = facts.Unfreeze || safety.AsksToUnfreeze(kind.GVK.Group, &d.Metadata)
+	facts.Unfreeze = facts.Unfreeze || scale.AsksToUnfreeze(kind.GVK.Group, &d.Metadata)
 	if desired, known := d.Replicas.Get(); known { // a surge that cannot be read is none
 		strategy, _ := rollout.Resolve(rollout.Type(d.RolloutType), d.MaxSurge, d.MaxUnavailable, int(max(desired, 0)))
 		facts.Ceiling = contract.Some(int(desired) + strategy.MaxSurge)

@@ -15,7 +15,6 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -189,10 +188,10 @@ func TestAFrozenSetCreatesNothingAndStillDeletes(t *testing.T) {
 	set := w.set("workers", 2)
 	w.create(set)
 	w.has(set, 2)
-	w.change(set, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{safety.FreezeLabel: "True"}) })
+	w.change(set, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{scale.FreezeLabel: "True"}) })
 	w.scale(set, 5)
 	c := w.conditionSays(set, contract.ConditionScalingUp, "Scaling up from 2 to 5 replicas is blocked because:\n* the set is frozen")
-	require.Equal(t, safety.ReasonFrozen, c.Reason)
+	require.Equal(t, scale.ReasonFrozen, c.Reason)
 	require.Len(t, w.machines(), 2)
 	w.scale(set, 1)
 	w.has(set, 1)

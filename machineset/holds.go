@@ -10,7 +10,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -93,8 +92,8 @@ func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.Annotations[DisableCreateAnnotation] == "true" {
 		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
 	}
-	if safety.FreezingOf(s.env.kinds.Set.GVK.Group, &s.State.Metadata, s.State.Conditions) != safety.NotFrozen {
-		s.Hold(safety.ReasonFrozen, "the set is frozen: annotation "+safety.UnfreezeAnnotation+" ends that where it does not end by itself")
+	if scale.FreezingOf(s.env.kinds.Set.GVK.Group, &s.State.Metadata, s.State.Conditions) != scale.NotFrozen {
+		s.Hold(scale.ReasonFrozen, "the set is frozen: annotation "+scale.UnfreezeAnnotation+" ends that where it does not end by itself")
 	}
 	s.machines.CheckSelector(machineLabels(&s.State))
 	if _, err := s.naming(); err != nil {

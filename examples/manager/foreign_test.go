@@ -27,7 +27,6 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 // foreignSystem is another system: where its CRDs are, what its users create besides Machines, and the spec of a Machine.
@@ -191,7 +190,7 @@ func isDescribed(t *testing.T, store *fake.Store, group api.Group) {
 func findsOrphans(t *testing.T, store *fake.Store, group api.Group) {
 	t.Helper()
 	o := given(t, "--api-group="+string(group), "--driver=kwok", "--driver-qps=1000")
-	o.Safety.Orphans = safety.OrphanLimits{StartDelay: time.Nanosecond}
+	o.Safety.Orphans = guard.OrphanLimits{StartDelay: time.Nanosecond}
 	calls := o.driverCalls(store.Client(), nil)
 	stray := provider.Request{Token: "stray", Name: "stray"}
 	_, err := calls.Create(t.Context(), stray)

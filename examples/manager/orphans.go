@@ -16,7 +16,6 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 const orphansUsage = `manager orphans lists the instances of a driver that have no Machine. It deletes nothing, and looks once:
@@ -75,7 +74,7 @@ func (o settings) findOrphans(ctx context.Context) (guard.Report, error) {
 	if err != nil {
 		return guard.Report{}, err
 	}
-	o.Safety.Orphans = safety.OrphanLimits{StartDelay: time.Nanosecond}
+	o.Safety.Orphans = guard.OrphanLimits{StartDelay: time.Nanosecond}
 	collector, err := guard.NewCollector(o.collector(c, o.driverCalls(nodes, nil)))
 	if err != nil {
 		return guard.Report{}, err

@@ -20,7 +20,6 @@ import (
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 func TestTheOrphansCommandSaysWhatIsWrongWithItsFlags(t *testing.T) {
@@ -50,8 +49,8 @@ func TestOrphansArePrintedAsATableAndAsJSON(t *testing.T) {
 	t.Parallel()
 	report := guard.Report{
 		DryRun: true, Blocked: map[string]string{"default/other": "the cluster has no Machine"},
-		Orphans: []safety.Orphan{{
-			Instance: safety.Instance{Cluster: "default/demo", ProviderID: "kwok://a", Name: "a", Token: "1"}, Waits: "1 of 3 confirmations",
+		Orphans: []guard.Orphan{{
+			Instance: guard.Instance{Cluster: "default/demo", ProviderID: "kwok://a", Name: "a", Token: "1"}, Waits: "1 of 3 confirmations",
 		}},
 	}
 	var out bytes.Buffer

@@ -211,7 +211,7 @@ func (s *Scope[S, U, CS, CU]) Sync(with string, do func(Child[CS]) error) error 
 // Memory is what a process remembers of the children of one owner between passes: keep it by the UID of the owner, for example in a
 // engine.Memory. Losing it costs time and reads, never correctness. Only the worker that reconciles the owner uses it.
 type Memory struct {
-	// Mark is safety.Verdict.Mark of the last evaluation.
+	// Mark is scale.FreezeVerdict.Mark of the last evaluation.
 	Mark contract.Opt[int]
 
 	// lag is for how long the cache has not shown all children.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -132,7 +131,7 @@ func (f Summary) scalingUp(desired int32) metav1.Condition {
 		case engine.ReasonTemplateMissing, ReasonClaimFailed, ReasonSelectorUnreadable:
 			others = append(others, h.Message)
 			continue
-		case safety.ReasonFrozen, NotShown("Machine"), NotRestored("Machine"):
+		case scale.ReasonFrozen, NotShown("Machine"), NotRestored("Machine"):
 			cause = h.Reason
 		}
 		holds = append(holds, h.Message)

@@ -53,8 +53,7 @@ func floors() []floor {
 	everything := []string{"0 decide", "1 ports", "2 reach", "3 reconcile", "fake", "test kit"}
 	return []floor{
 		{name: "0 decide", packages: []string{"contract", "contract/conformance", "contract/autoscaler", "phases", "noderef",
-			"noderef/propagate", "drain", "machine/userdata", "machine/healthcheck", "machineset/scale", "machineset/rollout",
-			"machineset/safety"},
+			"noderef/propagate", "drain", "machine/userdata", "machine/healthcheck", "machineset/scale", "machineset/rollout"},
 			uses: []string{"0 decide"}, outside: apiOnly(), not: impure(), unlinked: []string{runtime, goClient, kubectl}},
 		{name: "1 ports", packages: []string{"machine/provider"},
 			uses:     []string{"0 decide"},

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // editing is what somebody does to an object: it returns a merge patch, or does something else and returns none.
@@ -70,13 +70,13 @@ func (w *World) hooked(m *unstructured.Unstructured) string {
 // frozen keeps an owner from creating, or asks for the end of that.
 func (w *World) frozen(obj *unstructured.Unstructured) string {
 	if isFrozen(obj) {
-		return annotate(safety.UnfreezeAnnotation, "")
+		return annotate(scale.UnfreezeAnnotation, "")
 	}
-	return labelPatch(safety.FreezeLabel, "True")
+	return labelPatch(scale.FreezeLabel, "True")
 }
 
 func isFrozen(obj *unstructured.Unstructured) bool {
-	return obj.GetLabels()[safety.FreezeLabel] == "True"
+	return obj.GetLabels()[scale.FreezeLabel] == "True"
 }
 
 // stripped is the patch that removes all annotations.

@@ -190,8 +190,7 @@ func (m *manager) setUpHealth(ctx context.Context) error {
 
 // isClosed reports whether the API server has not answered, as far as the process knows.
 func (g *guards) isClosed() bool {
-	reach := g.gate.Of(types.NamespacedName{})
-	return !reach.Answered || reach.IsFrozen()
+	return g.gate.Of(types.NamespacedName{}).Silent
 }
 
 // probes are those of the gates of the processes, with or without a lease.

@@ -13,7 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machineset/rollout"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -88,7 +87,7 @@ func isReplaced(w *World, e Write) bool { return w.health != nil && w.acting != 
 // freezes reports whether a set is frozen because of its number of Machines.
 func freezes(e Write) bool {
 	return e.Before != nil && e.After.GetKind() == "MachineSet" && !isFrozen(e.Before) && isFrozen(e.After) &&
-		e.After.GetAnnotations()[safety.FrozenByAnnotation] == safety.ReasonOverShooting
+		e.After.GetAnnotations()[scale.FrozenByAnnotation] == scale.ReasonOverShooting
 }
 
 // versions are those of the check that a pass may have decided by: what was shown when it began, what is now, and what is stored.

@@ -15,7 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/instance"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/rollout"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // chore is what a person does to an object that stays, once the faults have stopped.
@@ -32,8 +32,8 @@ func chores() []chore {
 			return annotate(children.RestoredAnnotation, string(obj.GetUID()))
 		}},
 		{ofSets, func(_ *World, obj *unstructured.Unstructured) bool {
-			return isFrozen(obj) && !has(obj, safety.FrozenByAnnotation)
-		}, func(*World, *unstructured.Unstructured) string { return labelPatch(safety.FreezeLabel, nil) }},
+			return isFrozen(obj) && !has(obj, scale.FrozenByAnnotation)
+		}, func(*World, *unstructured.Unstructured) string { return labelPatch(scale.FreezeLabel, nil) }},
 		{"MachineSet", (*World).isTaken, (*World).removed}, {"Machine", (*World).waitsForItsDeletion, (*World).removed},
 		{"Machine", func(w *World, m *unstructured.Unstructured) bool {
 			return !isPaused(m) && m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceFailed

@@ -41,7 +41,7 @@ func (h *health) begins(p *process, q queued) {
 	g.pass = pass{
 		process: p, kind: map[string]string{"machineset": "MachineSet", "machinehealthcheck": checkKind}[q.controller],
 		version: w.version, at: p.clock().Now(), machines: maps.Clone(p.view.shown("Machine")), nodes: maps.Clone(p.view.nodes()),
-		closed: g.isClosed(), thawed: g.gate.Of(types.NamespacedName{}).ThawedAt,
+		closed: g.isClosed(), thawed: g.gate.Of(types.NamespacedName{}).AnsweredAt,
 	}
 	if g.pass.kind != "" {
 		g.pass.shown = p.view.shown(g.pass.kind)[q.key]

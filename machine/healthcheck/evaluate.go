@@ -17,6 +17,9 @@ import (
 // allocates nothing for a healthy Machine. Rule: Cluster API's MachineHealthCheck targets.
 func Evaluate(f Facts) Verdict {
 	m := f.Machine
+	if f.Reach.Silent {
+		return Verdict{Reason: ReasonUnreachable, Unjudged: true}
+	}
 	if _, skips := m.Annotations[SkipAnnotation]; skips || m.Paused() {
 		return Verdict{Skipped: true, Reason: ReasonSkipped}
 	}
@@ -102,8 +105,8 @@ func (e *evaluation) startup() {
 			base = later(base, at)
 		}
 	}
-	base = later(base, e.AnsweredAt) // it may be yet to come, by this process's own clock
-	joins := later(ready, e.AnsweredAt)
+	base = later(base, e.Reach.AnsweredAt) // it may be yet to come, by this process's own clock
+	joins := later(ready, e.Reach.AnsweredAt)
 	if !ready.IsZero() && join > 0 && (limit == 0 || base.Add(limit).After(joins.Add(join))) {
 		base, limit = joins, join
 	}
@@ -130,7 +133,7 @@ func later(a, b time.Time) time.Time {
 
 // apply applies a rule whose condition has the status of the rule. One that does not say since when is never a reason to remediate.
 func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since time.Time, blames string) {
-	left := later(since, e.AnsweredAt).Add(rule.Timeout).Sub(e.Now)
+	left := later(since, e.Reach.AnsweredAt).Add(rule.Timeout).Sub(e.Now)
 	e.Limit = max(e.Limit, rule.Timeout)
 	if left < 0 && !since.IsZero() {
 		e.blame(blames, since, "Condition %s on %s is reporting status %s with reason %s for more than %s",
@@ -215,6 +218,7 @@ const (
 	ReasonSkipped                    = "Skipped"                    // an annotation excludes the Machine from the check
 	ReasonControlPlaneNotInitialized = "ControlPlaneNotInitialized" // the control plane of the Cluster is not initialized
 	ReasonInfrastructureNotReady     = "InfrastructureNotReady"     // the infrastructure of the Cluster is not ready
+	ReasonUnreachable                = "ClusterUnreachable"         // an API server that the Machine depends on does not answer
 	ReasonNodeUnread                 = "NodeUnread"                 // the Node could not be read
 	ReasonDeleting                   = "Deleting"                   // the Machine is being deleted
 	// ReasonStarting: it has no Node yet, or one that has not reported, and its limit is not reached.

@@ -268,34 +268,34 @@ func TestAfterAnOutageLimitsBeginAnew(t *testing.T) {
 	t.Parallel()
 	f := facts()
 	f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
-	f.AnsweredAt = now.Add(-2 * time.Minute)
+	f.Reach.AnsweredAt = now.Add(-2 * time.Minute)
 	v := healthcheck.Evaluate(f)
 	require.Equal(t, healthcheck.ReasonSuspect, v.Reason)
 	require.Equal(t, 3*time.Minute+time.Second, v.NextCheck)
-	f.AnsweredAt = now.Add(-6 * time.Minute)
+	f.Reach.AnsweredAt = now.Add(-6 * time.Minute)
 	require.Equal(t, healthcheck.Unhealthy, healthcheck.Evaluate(f).Class)
 
 	f = facts()
 	withoutNode(&f, time.Hour)
-	f.AnsweredAt = now.Add(-9 * time.Minute)
+	f.Reach.AnsweredAt = now.Add(-9 * time.Minute)
 	require.Equal(t, healthcheck.ReasonStarting, healthcheck.Evaluate(f).Reason)
-	f.AnsweredAt = now.Add(-11 * time.Minute)
+	f.Reach.AnsweredAt = now.Add(-11 * time.Minute)
 	require.Equal(t, healthcheck.ReasonNodeStartupTimeout, healthcheck.Evaluate(f).Reason)
-	f.AnsweredAt = now.Add(time.Minute) // until then caches are behind
+	f.Reach.AnsweredAt = now.Add(time.Minute) // until then caches are behind
 	v = healthcheck.Evaluate(f)
 	require.Equal(t, healthcheck.ReasonStarting, v.Reason)
 	require.Positive(t, v.NextCheck)
 
 	f.Checks.Join = 3 * time.Minute
 	machineSays(&f, contract.ConditionInfrastructureReady, metav1.ConditionTrue, 50*time.Minute)
-	f.AnsweredAt = now.Add(-2 * time.Minute)
+	f.Reach.AnsweredAt = now.Add(-2 * time.Minute)
 	require.Equal(t, healthcheck.ReasonStarting, healthcheck.Evaluate(f).Reason, "the limit to join begins anew too")
-	f.AnsweredAt = now.Add(-4 * time.Minute)
+	f.Reach.AnsweredAt = now.Add(-4 * time.Minute)
 	require.Equal(t, healthcheck.ReasonNodeStartupTimeout, healthcheck.Evaluate(f).Reason)
 
 	f = facts()
 	f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
-	f.AnsweredAt = now.Add(time.Minute)
+	f.Reach.AnsweredAt = now.Add(time.Minute)
 	require.Equal(t, healthcheck.ReasonSuspect, healthcheck.Evaluate(f).Reason)
 }
 

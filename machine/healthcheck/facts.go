@@ -34,11 +34,18 @@ type Facts struct {
 	// state, Machines are not judged.
 	Cluster *contract.ClusterState
 	Checks  *Checks
-	// AnsweredAt is when the API servers that the Machine depends on answered again after an outage, zero without one. No limit begins before:
-	// a fleet that could not report during an outage is not replaced at its end. It may be yet to come, while caches are behind. It is
-	// safety.Reach.ThawedAt of machineset/safety.
+	// Reach is that of the API servers that the Machine depends on.
+	Reach Reach
+	Now   time.Time
+}
+
+// Reach says whether API servers answer. The zero Reach is that of servers that always did. machineset/guard.Gate finds it out.
+type Reach struct {
+	// Silent: one of them has not answered yet, or not for too long. Nothing is judged.
+	Silent bool
+	// AnsweredAt is when they answered again after an outage, zero without one. No limit begins before: a fleet that could not report during
+	// an outage is not replaced at its end. It may be yet to come, while caches are behind.
 	AnsweredAt time.Time
-	Now        time.Time
 }
 
 // Find returns the recorded Node of a Machine. nodes are nil while they cannot be read. The Node with the recorded UID is the Machine's,

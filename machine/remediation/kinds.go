@@ -9,7 +9,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -64,9 +63,9 @@ type Ports struct {
 	// of Workload. WorkloadEvents is the source of events about it, such as the method Source of cluster.Clusters.
 	NodesOf        func(cluster types.NamespacedName) (cluster.Workload, error)
 	WorkloadEvents func(cluster.Mapper) source.Source
-	// ReachOf says whether the API servers of a cluster answer, and since when, as the method Of of a machineset/guard.Gate does. While they
-	// do not, no Machine is judged, and the limits begin anew when they answer again. It must not block. Nil: they always answer.
-	ReachOf func(cluster types.NamespacedName) safety.Reach
+	// ReachOf says whether the API servers of a cluster answer, and since when, as the method Of of a machineset/guard.Gate does. It must
+	// not block. Nil: they always answer.
+	ReachOf func(cluster types.NamespacedName) healthcheck.Reach
 }
 
 // Options configure a Reconciler. The zero value is ready for use.

@@ -20,7 +20,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 func TestAMachineWithAnUnhealthyNodeIsMarkedForItsOwner(t *testing.T) {
@@ -337,19 +336,19 @@ func TestNothingIsJudgedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	}
 	w.becomes("a", corev1.ConditionUnknown, 10*time.Minute)
 	w.ports = func(p *remediation.Ports) {
-		p.ReachOf = func(types.NamespacedName) safety.Reach { return safety.Reach{Answered: true, FrozenSince: time.Now()} }
+		p.ReachOf = func(types.NamespacedName) healthcheck.Reach { return healthcheck.Reach{Silent: true} }
 	}
 	check := w.check("workers")
 	w.Create(check)
 	stop := w.run(remediation.Options{})
 	w.status(check, 3, 3, 3)
 	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "3 of 3 Machines are not judged now")
-	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, remediation.ReasonUnreachable)
+	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, healthcheck.ReasonUnreachable)
 	require.Empty(t, w.said("a"), "what it says stays as it is")
 	stop()
 
 	w.ports = func(p *remediation.Ports) {
-		p.ReachOf = func(types.NamespacedName) safety.Reach { return safety.Reach{Answered: true, ThawedAt: time.Now()} }
+		p.ReachOf = func(types.NamespacedName) healthcheck.Reach { return healthcheck.Reach{AnsweredAt: time.Now()} }
 	}
 	stop = w.run(remediation.Options{})
 	w.says(healthy, "b", "c")

@@ -19,7 +19,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -144,14 +143,12 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 
 // evaluate fills the verdict on a Machine that can be read.
 func (s *scope) evaluate(m *member, checks *healthcheck.Checks) {
-	state, reach := m.state, safety.Reach{Answered: true}
+	state, reach := m.state, healthcheck.Reach{}
 	if of := s.env.ports.ReachOf; of != nil {
 		reach = of(types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName})
 	}
-	if !reach.Answered || reach.IsFrozen() {
-		m.plan.Verdict = healthcheck.Verdict{Reason: ReasonUnreachable, Unjudged: true}
+	if reach.Silent {
 		s.Requeue(reachRetry)
-		return
 	}
 	var nodes noderef.Lookup
 	if w := s.workload; s.nodesErr == nil && w.Nodes != nil && w.Nodes.HasSynced() && w.Recognize(&state.Metadata) == nil {
@@ -161,16 +158,13 @@ func (s *scope) evaluate(m *member, checks *healthcheck.Checks) {
 	if node != nil {
 		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
 	}
-	m.facts = healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, AnsweredAt: reach.ThawedAt, Now: s.Now}
+	m.facts = healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, Reach: reach, Now: s.Now}
 	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
 		m.facts.Cluster = &s.Cluster.State // the zero state of one that is not there
 	}
 	m.plan.Verdict = healthcheck.Evaluate(m.facts)
 	m.plan.Verdict.Unjudged = m.plan.Verdict.Unjudged || nodes == nil && m.plan.Verdict.Reason == healthcheck.ReasonNodeUnread
 }
-
-// ReasonUnreachable in the message of RemediationAllowed: an API server that the Machines depend on does not answer, so nothing is judged.
-const ReasonUnreachable = "ClusterUnreachable"
 
 // reachRetry is when to look again at an API server that does not answer.
 const reachRetry = 10 * time.Second

@@ -5,13 +5,13 @@ import (
 	"slices"
 
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // StepFreeze is the name of the step that FreezeStep returns.
 const StepFreeze = "freeze"
 
-// FreezeStep returns a step that freezes a deployment while one of its sets is frozen, as safety.Follow decides: it writes the label, the
+// FreezeStep returns a step that freezes a deployment while one of its sets is frozen, as scale.FollowFreeze decides: it writes the label, the
 // condition Frozen and an event. The sets are frozen by machineset.FreezeStep. Put it behind StepSets:
 //
 //	steps := deployment.Steps().InsertAfter(deployment.StepSets, deployment.FreezeStep())
@@ -21,17 +21,17 @@ func FreezeStep() Step {
 			return engine.Result{}, nil
 		}
 		group, frozen := s.env.kinds.Deployment.GVK.Group, s.frozenSets()
-		freezing, asked := safety.FreezingOf(group, &s.State.Metadata, s.Stored), safety.AsksToUnfreeze(group, &s.State.Metadata)
-		verdict := safety.Follow(freezing, asked, frozen)
+		freezing, asked := scale.FreezingOf(group, &s.State.Metadata, s.Stored), scale.AsksToUnfreeze(group, &s.State.Metadata)
+		verdict := scale.FollowFreeze(freezing, asked, frozen)
 		s.children.Freeze(&s.Update.ReplicatedUpdate, freezing, verdict, asked && len(frozen) == 0)
-		return engine.Result{Checkpoint: verdict.Action != safety.Keep}, nil
+		return engine.Result{Checkpoint: verdict.Action != scale.Keep}, nil
 	}}
 }
 
 // frozenSets are the names of the sets that have a freeze label, sorted.
 func (s *Scope) frozenSets() (names []string) {
 	for _, one := range s.observed {
-		if safety.FreezingOf(s.env.kinds.Set.GVK.Group, one.Metadata, one.State.Conditions) != safety.NotFrozen {
+		if scale.FreezingOf(s.env.kinds.Set.GVK.Group, one.Metadata, one.State.Conditions) != scale.NotFrozen {
 			names = append(names, one.Key.Name)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -23,21 +22,21 @@ func TestASetThatOvershootsFreezesAndThawsWithItsDeployment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newSetsWorld(t, kinds)
-			w.freezer(safety.Limits{})
+			w.freezer(scale.FreezeLimits{})
 			d := w.deployment("d", 2)
 			set := w.set("s", 2, d)
 			w.machines(set, 4) // 2 and a surge of 1 and 2 are 5
 			w.stays(set)
 			more := w.machines(set, 3)
-			w.frozen(safety.ReasonOverShooting, set)
-			w.frozen(safety.ReasonMachineSetFrozen, d)
+			w.frozen(scale.ReasonOverShooting, set)
+			w.frozen(scale.ReasonMachineSetFrozen, d)
 			if name == "Gardener" {
-				require.Equal(t, "True", w.Get(set).GetLabels()[safety.GardenerFreezeLabel])
-				require.Equal(t, "True", w.Get(d).GetLabels()[safety.GardenerFreezeLabel])
+				require.Equal(t, "True", w.Get(set).GetLabels()[scale.GardenerFreezeLabel])
+				require.Equal(t, "True", w.Get(d).GetLabels()[scale.GardenerFreezeLabel])
 			}
 			require.Contains(t, w.condition(w.Get(set)).Message, "the set may have fewer than 5")
 			w.delete(more[:2])
-			w.frozen(safety.ReasonOverShooting, set)
+			w.frozen(scale.ReasonOverShooting, set)
 			w.delete(more[2:])
 			w.thawed(set, d)
 			for _, reason := range []string{"FrozeMachineSet", "UnfrozeMachineSet", "FrozeMachineDeployment", "UnfrozeMachineDeployment"} {
@@ -63,8 +62,8 @@ func TestTwoSetsThatOvershootInOnePassBothFreezeBesideARecreateDeployment(t *tes
 	w.machines(quiet, 2)
 	w.machines(first, 6)
 	w.machines(second, 6)
-	w.freezer(safety.Limits{})
-	w.frozen(safety.ReasonOverShooting, first, second)
+	w.freezer(scale.FreezeLimits{})
+	w.frozen(scale.ReasonOverShooting, first, second)
 	w.stays(quiet)
 }
 
@@ -79,11 +78,11 @@ func TestAFreezeThatFailsAtOneSetStopsNoOther(t *testing.T) {
 		Match: fake.Match("patch", w.kinds.Set.GVK.GroupKind(), "a"), Err: apierrors.NewInternalError(errors.New("a webhook is down")),
 		Times: -1,
 	})
-	w.freezer(safety.Limits{})
-	w.frozen(safety.ReasonOverShooting, sets[1], sets[2])
+	w.freezer(scale.FreezeLimits{})
+	w.frozen(scale.ReasonOverShooting, sets[1], sets[2])
 	require.Empty(t, w.Get(sets[0]).GetLabels())
 	remove()
-	w.frozen(safety.ReasonOverShooting, sets[0])
+	w.frozen(scale.ReasonOverShooting, sets[0])
 }
 
 func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
@@ -100,8 +99,8 @@ func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
 	w.machines(owned, 5, func(u *unstructured.Unstructured) { // those of another set, with the labels of this one
 		u.SetLabels(map[string]string{"set": foreign.GetName()})
 	})
-	w.freezer(safety.Limits{})
-	w.frozen(safety.ReasonOverShooting, owned, selected, released)
+	w.freezer(scale.FreezeLimits{})
+	w.frozen(scale.ReasonOverShooting, owned, selected, released)
 	w.stays(foreign)
 }
 
@@ -109,7 +108,7 @@ func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
 func TestAMachineInDeletionCountsOnlyForTheSetThatControlsIt(t *testing.T) {
 	t.Parallel()
 	w := newSetsWorld(t, clusterAPI())
-	w.freezer(safety.Limits{})
+	w.freezer(scale.FreezeLimits{})
 	held := func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/held"}) }
 	unowned := func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }
 	left := func(u *unstructured.Unstructured) {
@@ -128,13 +127,13 @@ func TestAMachineInDeletionCountsOnlyForTheSetThatControlsIt(t *testing.T) {
 	for range 2 {
 		w.delete(w.machines(set, 2, held))
 	}
-	w.frozen(safety.ReasonOverShooting, set)
+	w.frozen(scale.ReasonOverShooting, set)
 }
 
 func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
 	t.Parallel()
 	w := newSetsWorld(t, clusterAPI())
-	w.freezer(safety.Limits{})
+	w.freezer(scale.FreezeLimits{})
 	set := w.set("s", 8, nil)
 	all := w.machines(set, 8)
 	w.isAtWork()
@@ -145,7 +144,7 @@ func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
 	w.delete(all[1:])
 	w.stays(set)
 	w.machines(set, 3)
-	w.frozen(safety.ReasonOverShooting, set)
+	w.frozen(scale.ReasonOverShooting, set)
 }
 
 func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
@@ -154,18 +153,18 @@ func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
 		kinds contract.Kinds
 		key   string
 	}{
-		"by our key": {clusterAPI(), safety.UnfreezeAnnotation}, "by Gardener's": {contract.Gardener(), safety.GardenerUnfreezeAnnotation},
+		"by our key": {clusterAPI(), scale.UnfreezeAnnotation}, "by Gardener's": {contract.Gardener(), scale.GardenerUnfreezeAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newSetsWorld(t, tc.kinds)
-			w.freezer(safety.Limits{})
+			w.freezer(scale.FreezeLimits{})
 			d := w.deployment("d", 1)
 			a, b := w.set("a", 1, d), w.set("b", 0, d)
 			w.machines(a, 6)
 			w.machines(b, 6)
-			w.frozen(safety.ReasonOverShooting, a, b)
-			w.frozen(safety.ReasonMachineSetFrozen, d)
+			w.frozen(scale.ReasonOverShooting, a, b)
+			w.frozen(scale.ReasonMachineSetFrozen, d)
 			w.Change(d, func(u *unstructured.Unstructured) {
 				annotations := u.GetAnnotations()
 				annotations[tc.key] = "please"
@@ -175,7 +174,7 @@ func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
 			w.isAtWork()
 			w.stays(a)
 			w.machines(a, 3) // what it may have beyond the accepted ones
-			w.frozen(safety.ReasonOverShooting, a)
+			w.frozen(scale.ReasonOverShooting, a)
 			w.Change(a, fake.WithAnnotations(map[string]string{tc.key: ""}))
 			w.thawed(a, d)
 		})
@@ -185,12 +184,12 @@ func TestAPersonThawsASetThroughItsDeployment(t *testing.T) {
 func TestAFreezeOfAPersonStays(t *testing.T) {
 	t.Parallel()
 	w := newSetsWorld(t, clusterAPI())
-	w.freezer(safety.Limits{})
+	w.freezer(scale.FreezeLimits{})
 	d := w.deployment("d", 1)
-	set := w.set("s", 1, d, fake.WithLabels(map[string]string{safety.FreezeLabel: "True"}))
-	w.frozen(safety.ReasonMachineSetFrozen, d)
+	set := w.set("s", 1, d, fake.WithLabels(map[string]string{scale.FreezeLabel: "True"}))
+	w.frozen(scale.ReasonMachineSetFrozen, d)
 	w.Never("the freeze ends", 400*time.Millisecond, func() string {
-		if w.Get(set).GetLabels()[safety.FreezeLabel] != "True" {
+		if w.Get(set).GetLabels()[scale.FreezeLabel] != "True" {
 			return "it has"
 		}
 		return ""
@@ -202,7 +201,7 @@ func TestAFreezeOfAPersonStays(t *testing.T) {
 func TestAPausedSetIsNotChanged(t *testing.T) {
 	t.Parallel()
 	w := newSetsWorld(t, clusterAPI())
-	w.freezer(safety.Limits{})
+	w.freezer(scale.FreezeLimits{})
 	set := w.set("s", 1, nil, fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
 	w.machines(set, 9)
 	w.stays(set)
@@ -210,25 +209,25 @@ func TestAPausedSetIsNotChanged(t *testing.T) {
 		require.Equal(t, "status", write.Subresource, "the condition Paused")
 	}
 	w.Change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
-	w.frozen(safety.ReasonOverShooting, set)
+	w.frozen(scale.ReasonOverShooting, set)
 }
 
 func TestACrashBetweenTheLabelAndTheConditionIsMended(t *testing.T) {
 	t.Parallel()
 	w := newSetsWorld(t, clusterAPI())
-	half := w.set("half", 1, nil, fake.WithLabels(map[string]string{safety.FreezeLabel: "True"}),
-		fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: safety.ReasonOverShooting}))
+	half := w.set("half", 1, nil, fake.WithLabels(map[string]string{scale.FreezeLabel: "True"}),
+		fake.WithAnnotations(map[string]string{scale.FrozenByAnnotation: scale.ReasonOverShooting}))
 	w.machines(half, 6)
 	other := w.set("other", 1, nil)
 	w.Change(other, func(u *unstructured.Unstructured) {
-		frozen := engine.Condition(safety.ConditionFrozen, metav1.ConditionTrue, safety.ReasonOverShooting, "")
+		frozen := engine.Condition(scale.ConditionFrozen, metav1.ConditionTrue, scale.ReasonOverShooting, "")
 		frozen.LastTransitionTime = metav1.Now()
 		require.NoError(t, w.kinds.Set.Adapter.Write(u, contract.MachineSetUpdate{
 			ReplicatedUpdate: contract.ReplicatedUpdate{Conditions: []metav1.Condition{frozen}},
 		}))
 	})
-	w.freezer(safety.Limits{})
-	w.frozen(safety.ReasonOverShooting, half)
+	w.freezer(scale.FreezeLimits{})
+	w.frozen(scale.ReasonOverShooting, half)
 	w.thawed(other)
 }
 
@@ -238,8 +237,8 @@ func TestASetAtRestCostsNoWrite(t *testing.T) {
 	d := w.deployment("d", 3)
 	set := w.set("s", 3, d)
 	w.machines(set, 9)
-	w.freezer(safety.Limits{})
-	w.frozen(safety.ReasonOverShooting, set)
-	w.frozen(safety.ReasonMachineSetFrozen, d)
+	w.freezer(scale.FreezeLimits{})
+	w.frozen(scale.ReasonOverShooting, set)
+	w.frozen(scale.ReasonMachineSetFrozen, d)
 	w.Still("writes", 300*time.Millisecond, func() int { return len(w.Writes(freezer)) })
 }

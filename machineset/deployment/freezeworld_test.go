@@ -21,7 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 const freezer = "freezer-under-test"
@@ -60,7 +60,7 @@ func nothing[P any](name string, on engine.Life) pass.Step[P] {
 }
 
 // freezer starts reconcilers of sets and deployments that freeze, and neither create nor delete.
-func (w *setsWorld) freezer(limits safety.Limits) (stop func()) {
+func (w *setsWorld) freezer(limits scale.FreezeLimits) (stop func()) {
 	w.t.Helper()
 	mgr := w.Manager(freezer, ctrl.Options{})
 	sets := machineset.Steps().Replace(machineset.StepScale, nothing[*machineset.Scope](machineset.StepScale, pass.InBoth)).
@@ -148,7 +148,7 @@ func (w *setsWorld) frozen(reason string, all ...*unstructured.Unstructured) {
 	for _, u := range all {
 		w.Eventually(u.GetName()+" to freeze", func() string {
 			now := w.Get(u)
-			if now.GetLabels()[safety.FreezeLabel] != "True" || w.condition(now).Reason != reason {
+			if now.GetLabels()[scale.FreezeLabel] != "True" || w.condition(now).Reason != reason {
 				return fmt.Sprint(now.GetLabels(), now.GetAnnotations(), now.Object["status"])
 			}
 			return ""
@@ -163,7 +163,7 @@ func (w *setsWorld) thawed(all ...*unstructured.Unstructured) {
 			now := w.Get(u)
 			marks := slices.Collect(maps.Keys(now.GetLabels()))
 			marks = slices.AppendSeq(marks, maps.Keys(now.GetAnnotations()))
-			if slices.ContainsFunc(marks, func(key string) bool { return strings.Contains(key, "freeze") || key == safety.FrozenByAnnotation }) ||
+			if slices.ContainsFunc(marks, func(key string) bool { return strings.Contains(key, "freeze") || key == scale.FrozenByAnnotation }) ||
 				w.condition(now).Reason != "" {
 				return fmt.Sprint(now.GetLabels(), now.GetAnnotations(), now.Object["status"])
 			}
@@ -184,7 +184,7 @@ func (w *setsWorld) condition(u *unstructured.Unstructured) metav1.Condition {
 		require.NoError(w.t, w.kinds.Deployment.Adapter.Read(u, &d))
 		conditions = d.Conditions
 	}
-	c, _ := engine.Find(conditions, safety.ConditionFrozen)
+	c, _ := engine.Find(conditions, scale.ConditionFrozen)
 	return c
 }
 
@@ -193,14 +193,14 @@ func (w *setsWorld) isAtWork() {
 	w.t.Helper()
 	canary := w.set(fmt.Sprintf("canary-%d", w.made), 1, nil)
 	w.machines(canary, 6)
-	w.frozen(safety.ReasonOverShooting, canary)
+	w.frozen(scale.ReasonOverShooting, canary)
 }
 
 // stays waits until a Freezer has looked at an object a few times more, and wants it to have no label.
 func (w *setsWorld) stays(u *unstructured.Unstructured) {
 	w.t.Helper()
 	w.Never(u.GetName()+" freezes", 400*time.Millisecond, func() string {
-		if _, found := w.Get(u).GetLabels()[safety.FreezeLabel]; found {
+		if _, found := w.Get(u).GetLabels()[scale.FreezeLabel]; found {
 			return fmt.Sprint(w.condition(w.Get(u)).Message)
 		}
 		return ""

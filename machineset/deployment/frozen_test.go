@@ -11,7 +11,7 @@ import (
 
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // A Recreate rollout of a frozen deployment would delete everything that nothing replaces.
@@ -30,7 +30,7 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 					if labels == nil {
 						labels = map[string]string{}
 					}
-					labels[safety.FreezeLabel] = value
+					labels[scale.FreezeLabel] = value
 					u.SetLabels(labels)
 				})
 			}
@@ -69,7 +69,7 @@ func (w *world) seesFrozen(set *unstructured.Unstructured) {
 	w.eventually("the deployment to see it", func() string {
 		seen := object(w.kinds.Set.GVK, "")
 		require.NoError(w.t, w.seen.Get(w.t.Context(), client.ObjectKeyFromObject(set), seen))
-		return map[bool]string{true: "it does not"}[seen.GetLabels()[safety.FreezeLabel] != "True"]
+		return map[bool]string{true: "it does not"}[seen.GetLabels()[scale.FreezeLabel] != "True"]
 	})
 }
 
@@ -81,7 +81,7 @@ func TestASetThatAFrozenDeploymentDoesNotRaiseReplacesNoAvailableMachine(t *test
 	d := w.deployment(2, fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"))
 	w.rolled(d, "blue", 2)
 	w.limitsAre("blue", `{"maxUnavailable":1}`)
-	w.change(d, fake.WithField("True", "metadata", "labels", safety.FreezeLabel), fake.WithField(int64(3), "spec", "replicas"))
+	w.change(d, fake.WithField("True", "metadata", "labels", scale.FreezeLabel), fake.WithField(int64(3), "spec", "replicas"))
 	w.limitsAre("blue", `{}`)
 	require.Equal(t, 2, w.images()["blue"])
 }

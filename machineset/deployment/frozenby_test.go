@@ -13,15 +13,15 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // label has a person freeze an object, by the label of their system.
 func (w *setsWorld) label(u *unstructured.Unstructured) {
 	w.t.Helper()
-	key := safety.FreezeLabel
-	if u.GroupVersionKind().Group == safety.GardenerGroup {
-		key = safety.GardenerFreezeLabel
+	key := scale.FreezeLabel
+	if u.GroupVersionKind().Group == scale.GardenerGroup {
+		key = scale.GardenerFreezeLabel
 	}
 	w.Change(u, fake.WithLabels(map[string]string{key: "True"}))
 }
@@ -45,12 +45,12 @@ func TestAFreezeOfAPersonStaysWhereAPersonHasEndedOneOfTheGuard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newSetsWorld(t, kinds)
-			w.freezer(safety.Limits{Up: 4, Down: 3})
+			w.freezer(scale.FreezeLimits{Up: 4, Down: 3})
 			d := w.deployment("d", 2)
 			set := w.set("s", 2, d)
 			all := w.machines(set, 7) // 2 and a surge of 1 and 4
-			w.frozen(safety.ReasonOverShooting, set)
-			w.frozen(safety.ReasonMachineSetFrozen, d)
+			w.frozen(scale.ReasonOverShooting, set)
+			w.frozen(scale.ReasonMachineSetFrozen, d)
 			w.delete(all[:2])
 			w.keeps(set) // there are more than 4
 			w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
@@ -69,12 +69,12 @@ func TestAnAnnotationOfAFreezeThatIsOverIsRemovedOnce(t *testing.T) {
 			t.Parallel()
 			w := newSetsWorld(t, kinds)
 			left := func(reason string) fake.Option {
-				return fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: reason})
+				return fake.WithAnnotations(map[string]string{scale.FrozenByAnnotation: reason})
 			}
-			d := w.deployment("d", 2, left(safety.ReasonMachineSetFrozen))
-			set, alone := w.set("s", 2, d, left(safety.ReasonOverShooting)), w.set("alone", 2, nil, left(""))
+			d := w.deployment("d", 2, left(scale.ReasonMachineSetFrozen))
+			set, alone := w.set("s", 2, d, left(scale.ReasonOverShooting)), w.set("alone", 2, nil, left(""))
 			w.machines(set, 2)
-			w.freezer(safety.Limits{})
+			w.freezer(scale.FreezeLimits{})
 			w.thawed(d, set, alone)
 			w.Still("writes", 300*time.Millisecond, func() int { return len(w.Writes(freezer)) })
 			onMetadata := func() []fake.Request {
@@ -102,15 +102,15 @@ func TestAPassThatIsBehindLeavesTheAnnotationOfANewFreeze(t *testing.T) {
 			return 0
 		}
 	})
-	w.freezer(safety.Limits{Up: 4, Down: 2})
-	left := fake.WithAnnotations(map[string]string{safety.FrozenByAnnotation: safety.ReasonOverShooting})
+	w.freezer(scale.FreezeLimits{Up: 4, Down: 2})
+	left := fake.WithAnnotations(map[string]string{scale.FrozenByAnnotation: scale.ReasonOverShooting})
 	w.thawed(w.set("first", 1, nil, left)) // its cache runs
 	set := w.set("s", 1, nil, left)
 	w.machines(set, 5)
 	w.stays(set) // its cache shows it without the label as long, later
-	w.Change(set, fake.WithLabels(map[string]string{safety.FreezeLabel: "True"}))
-	w.frozen(safety.ReasonOverShooting, set)
-	require.Equal(t, safety.ReasonOverShooting, w.Get(set).GetAnnotations()[safety.FrozenByAnnotation])
+	w.Change(set, fake.WithLabels(map[string]string{scale.FreezeLabel: "True"}))
+	w.frozen(scale.ReasonOverShooting, set)
+	require.Equal(t, scale.ReasonOverShooting, w.Get(set).GetAnnotations()[scale.FrozenByAnnotation])
 	require.True(t, slices.ContainsFunc(w.Writes(freezer), func(r fake.Request) bool {
 		return r.Name == set.GetName() && r.Code == http.StatusConflict
 	}), "it has tried")

@@ -19,7 +19,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -70,8 +69,8 @@ func (s *Scope) decide() {
 // frozen reports whether the deployment, or one of its sets, has a freeze label. Then a rollout does not go on, because it would delete
 // what nothing replaces, and no set is raised.
 func (s *Scope) frozen() bool {
-	own := safety.FreezingOf(s.env.kinds.Deployment.GVK.Group, &s.State.Metadata, s.State.Conditions)
-	return own != safety.NotFrozen || len(s.frozenSets()) > 0
+	own := scale.FreezingOf(s.env.kinds.Deployment.GVK.Group, &s.State.Metadata, s.State.Conditions)
+	return own != scale.NotFrozen || len(s.frozenSets()) > 0
 }
 
 // isNew reports whether the controller of a set without Machines has yet to look at it: whether it can create is not known.

@@ -20,7 +20,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/patch"
 	"github.com/machinist-dev/machinist/machineset/rollout"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -57,7 +56,7 @@ func setAnnotations(d *contract.MachineDeploymentState) map[string]string {
 		domain, _, _ := strings.Cut(key, "/")
 		own := domain == "machinist.dev" || key == contract.RevisionAnnotation || key == contract.RevisionHistoryAnnotation ||
 			key == "cluster.x-k8s.io/conversion-data" || key == "kubectl.kubernetes.io/last-applied-configuration" ||
-			key == contract.PausedAnnotation || key == safety.GardenerUnfreezeAnnotation
+			key == contract.PausedAnnotation || key == scale.GardenerUnfreezeAnnotation
 		if !own {
 			all[key] = value
 		}

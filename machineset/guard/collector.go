@@ -18,7 +18,6 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 // DefaultCollectorPeriod is the time between two passes. Flag --machine-safety-orphan-vms-period.
@@ -47,7 +46,7 @@ type CollectorOptions struct {
 	Reconciles func(cluster types.NamespacedName) bool
 	// Delete deletes orphans. By default they are only reported. Limits say when.
 	Delete bool
-	Limits safety.OrphanLimits
+	Limits OrphanLimits
 
 	// Period is the time between two passes, or less while an account has to wait for its turn. Default DefaultCollectorPeriod.
 	Period time.Duration
@@ -69,7 +68,7 @@ type Collector struct {
 
 	mu      sync.Mutex
 	started time.Time
-	seen    map[safety.InstanceKey]safety.Sighting
+	seen    map[instanceKey]sighting
 	listed  map[string]time.Time // when the instances of a cluster were listed last
 }
 
@@ -134,22 +133,22 @@ func (c *Collector) log(ctx context.Context) time.Duration {
 // Report is what one pass has found.
 type Report struct {
 	// DryRun: no instance is deleted.
-	DryRun  bool            `json:"dryRun"`
-	Orphans []safety.Orphan `json:"orphans"`
+	DryRun  bool     `json:"dryRun"`
+	Orphans []Orphan `json:"orphans"`
 	// Blocked is why nothing was confirmed, by cluster as namespace/name; the empty name is all of them.
 	Blocked map[string]string `json:"blocked,omitempty"`
 
 	next time.Duration // until the next pass is due
 }
 
-// Pass makes one pass: it lists the instances, reads the Machines from the API server after that, decides with safety.PlanOrphans, and
+// Pass makes one pass: it lists the instances, reads the Machines from the API server after that, decides with planOrphans, and
 // deletes what is due. The error is that of what could not be read, listed or deleted, joined; the report is complete otherwise.
 func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	facts, next, errs := c.observe(ctx)
-	plan := safety.PlanOrphans(facts)
-	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: append([]safety.Orphan{}, plan.Orphans...), next: next}
+	plan := planOrphans(facts)
+	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: append([]Orphan{}, plan.Orphans...), next: next}
 	for i := range report.Orphans {
 		o := &report.Orphans[i]
 		if _, before := c.seen[o.Key()]; !before && o.Confirmations > 0 {
@@ -168,10 +167,10 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 }
 
 // observe lists the instances of the clusters that have Machines, and then reads the Machines: one that was created meanwhile counts.
-func (c *Collector) observe(ctx context.Context) (facts safety.OrphanFacts, next time.Duration, errs []error) {
-	reach := c.options.Gate.Of(types.NamespacedName{})
-	facts = safety.OrphanFacts{
-		Unlisted: map[string]string{}, Frozen: reach.IsFrozen() || !reach.Answered, Started: reach.Timer(c.started), Seen: c.seen,
+func (c *Collector) observe(ctx context.Context) (facts orphanFacts, next time.Duration, errs []error) {
+	reach := c.options.Gate.of(types.NamespacedName{})
+	facts = orphanFacts{
+		Unlisted: map[string]string{}, Frozen: reach.silent(), Started: later(reach.thawedAt, c.started), Seen: c.seen,
 		Limits: c.options.Limits,
 	}
 	next = c.options.Period
@@ -187,7 +186,7 @@ func (c *Collector) observe(ctx context.Context) (facts safety.OrphanFacts, next
 // list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Those that have to
 // wait come first in the next pass, which is due when the turn of an account may have come, if a cluster was not listed for a whole Period.
 // Each pass reads all Machines: it is no sooner than after a fifteenth of the Period.
-func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safety.OrphanFacts) (next time.Duration, errs []error) {
+func (c *Collector) list(ctx context.Context, owners []owner, into *orphanFacts) (next time.Duration, errs []error) {
 	listed, now := map[string]time.Time{}, c.options.Clock.Now()
 	for i := range owners {
 		listed[owners[i].Cluster] = c.listed[owners[i].Cluster]
@@ -200,7 +199,7 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		if c.options.Reconciles != nil && !c.options.Reconciles(keyOf(name)) {
 			continue // its instances are no part of the facts, so that nothing is decided about them
 		}
-		if c.options.Gate.Of(keyOf(name)).IsFrozen() {
+		if c.options.Gate.of(keyOf(name)).frozen {
 			into.Unlisted[name] = "its API server does not answer"
 			continue
 		}
@@ -223,7 +222,7 @@ func (c *Collector) list(ctx context.Context, owners []safety.Owner, into *safet
 		}
 		listed[name] = now
 		for i := range all {
-			into.Instances = append(into.Instances, safety.Instance{
+			into.Instances = append(into.Instances, Instance{
 				Cluster: name, Token: all[i].Token, ProviderID: all[i].ProviderID, Name: all[i].Name, Leaving: all[i].State == provider.Deleting,
 			})
 		}
@@ -238,7 +237,7 @@ func keyOf(cluster string) types.NamespacedName {
 }
 
 // remove has the Driver delete an instance. It does not wait until that is done. One whose turn has not come waits for the next pass.
-func (c *Collector) remove(ctx context.Context, i safety.Instance) (asked bool, err error) {
+func (c *Collector) remove(ctx context.Context, i Instance) (asked bool, err error) {
 	r, err := c.options.RequestOf(ctx, keyOf(i.Cluster))
 	if err == nil {
 		r.Token, r.ProviderID, r.Name = i.Token, i.ProviderID, i.Name
@@ -256,7 +255,7 @@ func (c *Collector) remove(ctx context.Context, i safety.Instance) (asked bool, 
 }
 
 // event records an event on the cluster of an instance.
-func (c *Collector) event(i safety.Instance, kind, reason, note string, args ...any) {
+func (c *Collector) event(i Instance, kind, reason, note string, args ...any) {
 	if c.options.Recorder == nil || c.options.EventsOn == nil {
 		return
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 // fleet is a world with a cloud, in which Machines have instances.
@@ -45,7 +44,7 @@ func newFleet(t *testing.T, n int, change func(*fleet)) *fleet {
 		EventsOn: func(cluster types.NamespacedName) *corev1.ObjectReference {
 			return &corev1.ObjectReference{Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name}
 		},
-		Delete: true, Limits: safety.OrphanLimits{PerPass: 2},
+		Delete: true, Limits: guard.OrphanLimits{PerPass: 2},
 	}
 	for i := range n {
 		f.machine(fmt.Sprintf("m-%d", i))
@@ -172,7 +171,7 @@ func TestNothingIsAskedOrDecidedAboutClustersThatOthersReconcile(t *testing.T) {
 // Gardener issue 657: a whole fleet was deleted after a restart, because the Machines were not known.
 func TestAFleetIsNotDeletedWhileItsMachinesAreNotKnown(t *testing.T) {
 	t.Parallel()
-	empty := func(context.Context) ([]safety.Owner, error) { return nil, nil }
+	empty := func(context.Context) ([]guard.Owner, error) { return nil, nil }
 	tests := map[string]struct {
 		change func(*fleet)
 		says   string
@@ -207,7 +206,7 @@ func TestAFleetIsNotDeletedWhileItsMachinesAreNotKnown(t *testing.T) {
 			f.lose("m-0")
 			calls := 0
 			read := f.options.Sources[0]
-			f.options.Sources[0] = func(ctx context.Context) ([]safety.Owner, error) {
+			f.options.Sources[0] = func(ctx context.Context) ([]guard.Owner, error) {
 				if calls++; calls%2 == 0 {
 					return nil, apierrors.NewServiceUnavailable("the second list fails")
 				}

@@ -1,5 +1,4 @@
-// Package guard carries out what package safety decides: it holds sets and deployments while an API server does not answer, and finds
-// instances of a provider without a Machine. machineset.FreezeStep and deployment.FreezeStep freeze what overshoots. Each part works alone:
+// Package guard holds sets and deployments while an API server does not answer, and finds instances of a provider without a Machine. machineset.FreezeStep and deployment.FreezeStep freeze what overshoots. Each part works alone:
 //
 //   - a [Gate] probes the API server of the Machines and those of their clusters. [HoldStep] keeps sets and deployments from creating while
 //     it is closed, and [FreezeStep] stops the passes of any kind;
@@ -14,13 +13,13 @@
 //
 // # For a health check
 //
-// [Gate.Of] returns the safety.Reach of a cluster, a plain value to decide with: while it is frozen or has not answered, no Machine is
-// replaced; afterwards no timer has begun before safety.Reach.Timer says. healthcheck.Plan says which failure domains are down.
+// [Gate.Of] returns the healthcheck.Reach of a cluster, a plain value to decide with: while a server is silent no Machine is judged, and
+// afterwards no timer begins before it answered again.
 //
 // # What keeps a fleet from being deleted as orphans
 //
 // The instances are listed first and the Machines are read after that, from the API server itself, all of them, whoever reconciles them.
-// One list that fails, is empty or does not fit, or one Machine that cannot be read, and nothing is confirmed; safety.PlanOrphans has the
-// other rules. The Collector looks only at clusters that have a Machine: after the last Machine of a cluster is gone, it finds no instance
+// One list that fails, is empty or does not fit, or one Machine that cannot be read, and nothing is confirmed; an instance
+// counts as owned also by its name, or by the last part of its provider ID. The Collector looks only at clusters that have a Machine: after the last Machine of a cluster is gone, it finds no instance
 // of that cluster.
 package guard

@@ -17,7 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -68,7 +68,7 @@ type Gate struct {
 
 // server is what is known about one API server.
 type server struct {
-	reach safety.Reach
+	reach reach
 	asked time.Time // when a probe was made last
 	err   error
 	// none: there is no server to ask. wanted: Of was called since the last probe.
@@ -133,7 +133,7 @@ func (g *Gate) Probe(ctx context.Context) time.Duration {
 	next, frozen := g.options.Period, 0
 	for key, s := range g.known() {
 		next = min(next, g.left(s))
-		if s.reach.IsFrozen() && (key.Name == "" || g.shouldAnswer(ctx, key, s)) {
+		if s.reach.frozen && (key.Name == "" || g.shouldAnswer(ctx, key, s)) {
 			frozen++
 		}
 	}
@@ -143,7 +143,7 @@ func (g *Gate) Probe(ctx context.Context) time.Duration {
 
 // shouldAnswer reports whether the API server of a cluster is there: a cluster that is being made has none yet.
 func (g *Gate) shouldAnswer(ctx context.Context, cluster types.NamespacedName, s server) bool {
-	return !s.none && (s.reach.Answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)))
+	return !s.none && (s.reach.answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)))
 }
 
 // known returns what is known about each server now.
@@ -160,7 +160,7 @@ func (g *Gate) left(s server) time.Duration {
 		return 0
 	}
 	if !s.none {
-		wait = s.reach.Next(g.options.Period, g.options.Tolerance)
+		wait = s.reach.next(g.options.Period, g.options.Tolerance)
 	}
 	return s.asked.Add(wait).Sub(now)
 }
@@ -188,17 +188,22 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 	case key.Name != "" && errors.Is(err, cluster.ErrNoKubeconfig):
 		g.servers[key] = server{asked: now, err: err, none: true}
 	default:
-		g.servers[key] = server{reach: s.reach.Observe(err == nil, now, g.options.Tolerance), asked: now, err: err}
+		g.servers[key] = server{reach: s.reach.observe(err == nil, now, g.options.Tolerance), asked: now, err: err}
 	}
 }
 
-// Of returns what is known about the API servers that the objects of a cluster depend on; the zero name is that of objects without one. A
-// cluster that was never asked about is probed from now on, until it has no kubeconfig and is not asked about. It is what a health check
-// takes: it replaces nothing while Reach.IsFrozen or not Reach.Answered, and begins its timers with Reach.Timer. With a nil Gate all
-// servers have always answered.
-func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
+// Of returns what a health check takes: whether one of the API servers that the objects of a cluster depend on does not answer, and since
+// when all of them do; the zero name is that of objects without a cluster. A cluster that was never asked about is probed from now on, until
+// it has no kubeconfig and is not asked about. With a nil Gate all servers have always answered.
+func (g *Gate) Of(cluster types.NamespacedName) healthcheck.Reach {
+	r := g.of(cluster)
+	return healthcheck.Reach{Silent: r.silent(), AnsweredAt: r.thawedAt}
+}
+
+// of is Of as the Gate itself looks at it.
+func (g *Gate) of(cluster types.NamespacedName) reach {
 	if g == nil {
-		return safety.Reach{Answered: true}
+		return reach{answered: true}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -215,19 +220,19 @@ func (g *Gate) Of(cluster types.NamespacedName) safety.Reach {
 		default:
 		}
 	}
-	return safety.Both(management, s.reach)
+	return both(management, s.reach)
 }
 
 // closedFor says why nothing is to be created for a cluster now; it is empty when the gate is open. The API server of the Machines has to
 // have answered once. That of a cluster that is still being made, or that has no kubeconfig, holds nothing up.
 func (g *Gate) closedFor(ctx context.Context, cluster types.NamespacedName) string {
-	if reach := g.Of(cluster); reach.Answered && !reach.IsFrozen() {
+	if !g.of(cluster).silent() {
 		return ""
 	}
 	known := g.known()
 	management, own := known[types.NamespacedName{}], known[cluster]
 	switch {
-	case !management.reach.Answered || management.reach.IsFrozen():
+	case management.reach.silent():
 		return closed("the API server of the Machines", management)
 	case g.shouldAnswer(ctx, cluster, own):
 		return closed("the API server of cluster "+cluster.String(), own)
@@ -239,5 +244,5 @@ func closed(name string, s server) string {
 	if s.err == nil {
 		return name + " has not been asked yet"
 	}
-	return fmt.Sprintf("%s has not answered since %s: %v", name, s.reach.DownSince.UTC().Format(time.RFC3339), s.err)
+	return fmt.Sprintf("%s has not answered since %s: %v", name, s.reach.downSince.UTC().Format(time.RFC3339), s.err)
 }

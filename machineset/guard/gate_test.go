@@ -16,8 +16,8 @@ import (
 
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/safety"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -115,12 +115,12 @@ func TestASetWhoseWorkloadClusterIsDownCreatesNothingUntilItIsBack(t *testing.T)
 	require.Equal(t, "APIServerUnreachable: the API server of cluster default/demo has not answered since 2026-03-01T12:01:00Z: "+
 		"connection refused", held(t, gate))
 	require.InDelta(t, 1, gathered(t, metrics)["machinist_safety_frozen_servers"], 0)
-	require.False(t, gate.Of(types.NamespacedName{}).IsFrozen(), "other objects go on")
+	require.False(t, gate.Of(types.NamespacedName{}).Silent, "other objects go on")
 	s.set("demo", false)
 	clock.SetTime(noon.Add(time.Hour))
 	gate.Probe(t.Context())
 	require.Empty(t, held(t, gate))
-	require.Equal(t, noon.Add(time.Hour), gate.Of(demo).Timer(noon), "the timers of health checks begin anew")
+	require.Equal(t, noon.Add(time.Hour), gate.Of(demo).AnsweredAt, "the timers of health checks begin anew")
 	require.InDelta(t, 0, gathered(t, metrics)["machinist_safety_frozen_servers"], 0)
 }
 
@@ -136,7 +136,7 @@ func TestAnOutageOfTheManagementServerFreezesAllClusters(t *testing.T) {
 		gate.Probe(t.Context())
 	}
 	require.Contains(t, held(t, gate), "the API server of the Machines has not answered since 2026-03-01T12:01:00Z")
-	require.True(t, gate.Of(demo).IsFrozen())
+	require.True(t, gate.Of(demo).Silent)
 }
 
 func TestAClusterThatIsBeingMadeHoldsNothingUp(t *testing.T) {
@@ -169,7 +169,7 @@ func TestAClusterWithoutAKubeconfigHasNotAnswered(t *testing.T) {
 	}
 	gate.Of(demo)
 	probe(time.Second)
-	require.False(t, gate.Of(demo).Answered)
+	require.True(t, gate.Of(demo).Silent)
 	require.Empty(t, held(t, gate))
 	initialized = true // such as after a restore from a backup without Secrets: there is no server that a set could wait for
 	require.Empty(t, held(t, gate))
@@ -179,12 +179,12 @@ func TestAClusterWithoutAKubeconfigHasNotAnswered(t *testing.T) {
 	for range 5 {
 		probe(time.Minute)
 	}
-	require.True(t, gate.Of(demo).IsFrozen())
+	require.True(t, gate.Of(demo).Silent)
 	require.Empty(t, held(t, gate), "its control plane can be made")
 	require.InDelta(t, 0, gathered(t, metrics)["machinist_safety_frozen_servers"], 0)
 	answer = nil
 	probe(time.Minute)
-	require.True(t, gate.Of(demo).Answered)
+	require.False(t, gate.Of(demo).Silent)
 	answer = fmt.Errorf("%w: no route to host", cluster.ErrNotConnected)
 	for range 5 {
 		probe(time.Minute)
@@ -217,11 +217,11 @@ func TestAGateProbesInTheBackground(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- gate.Start(ctx) }()
-	require.Eventually(t, func() bool { return gate.Of(demo).Answered }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !gate.Of(demo).Silent }, time.Minute, 10*time.Millisecond)
 	require.False(t, gate.NeedLeaderElection())
 	cancel()
 	require.NoError(t, <-done)
-	require.Equal(t, safety.Reach{Answered: true}, (*guard.Gate)(nil).Of(demo), "no gate is an open one")
+	require.Equal(t, healthcheck.Reach{}, (*guard.Gate)(nil).Of(demo), "no gate is an open one")
 	require.Empty(t, held(t, nil))
 	s.mu.Lock()
 	defer s.mu.Unlock()

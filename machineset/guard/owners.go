@@ -1,81 +1,102 @@
 package guard
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"slices"
+	"strings"
+	"time"
 )
 
-// Source returns all objects of a kind that an instance may belong to, as the API server itself has them, of all namespaces and whoever
-// reconciles them. An error says that they are not all known.
-type Source = func(context.Context) ([]safety.Owner, error)
-
-// MachinesOf returns the Source of Machines of a kind, whose instances have the UID of the Machine as their token, as machine.WithDriver
-// makes them. The reader must not be a cache.
-func MachinesOf(reader client.Reader, kind contract.Kind) Source {
-	return func(ctx context.Context) ([]safety.Owner, error) {
-		return live(ctx, reader, kind, func(m *contract.MachineState) safety.Owner {
-			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
-		})
-	}
+// owners finds what an instance belongs to.
+type owners struct {
+	byToken, byID, byName map[string]*owner
+	count                 map[string]int
 }
 
-// InfraMachinesOf returns the Source of InfraMachines of a kind, whose instances have the UID of the InfraMachine as their token, as
-// package inframachine makes them. The Machines above them are another Source. The reader must not be a cache.
-func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Source {
-	return func(ctx context.Context) ([]safety.Owner, error) {
-		return live(ctx, reader, kind, func(m *contract.ProvidedMachineState) safety.Owner {
-			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
-		})
-	}
-}
-
-// ownerOf is the Owner of an object, whose cluster is named across namespaces, as in safety.Instance.Cluster.
-func ownerOf(m *contract.Metadata, cluster, id string) safety.Owner {
-	return safety.Owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
-}
-
-// live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
-func live[S, U any](
-	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) safety.Owner,
-) ([]safety.Owner, error) {
-	var all []safety.Owner
-	var errs []error
-	list := engine.NewList(kind)
-	err := reader.List(ctx, list)
-	if err == nil && list.GetContinue() != "" {
-		err = errors.New("the answer is only a part of them: give a reader that sets no limit")
-	}
-	if err == nil {
-		err = engine.EachObject(list, func(obj client.Object) {
-			var s S
-			if err := kind.Adapter.Read(obj, &s); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", client.ObjectKeyFromObject(obj), err))
-			}
-			all = append(all, of(&s))
-		})
-	}
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, fmt.Errorf("read all %s objects: %w", kind.GVK.Kind, err)
-	}
-	return all, nil
-}
-
-// read joins the objects of all Sources.
-func read(ctx context.Context, sources []Source) ([]safety.Owner, error) {
-	var all []safety.Owner
-	for _, source := range sources {
-		some, err := source(ctx)
-		if err != nil {
-			return nil, err
+func newOwners(all []owner) owners {
+	o := owners{map[string]*owner{}, map[string]*owner{}, map[string]*owner{}, map[string]int{}}
+	for i := range all {
+		one := &all[i]
+		o.byToken[string(one.UID)] = one
+		o.byName[one.Name] = one
+		o.count[one.Cluster]++
+		for _, id := range idKeys(one.ProviderID) {
+			o.byID[id] = one
 		}
-		all = append(all, some...)
 	}
-	return all, nil
+	delete(o.byToken, "")
+	delete(o.byName, "")
+	return o
+}
+
+// idKeys are what a provider ID is found by: itself, and its last part without regard to case, which stays when a provider changes the form
+// of its IDs. Two instances with the same last part both count as owned: that is the safe side.
+func idKeys(id string) []string {
+	id = strings.Trim(id, "/ \t")
+	last := strings.ToLower(id[strings.LastIndexAny(id, "/:")+1:])
+	if last == "" {
+		return nil
+	}
+	return []string{id, "last:" + last}
+}
+
+// of returns the owners of an instance by its token, its provider ID and its name, nil where there is none.
+func (o owners) of(i Instance) (token, id, name *owner) {
+	for _, key := range idKeys(i.ProviderID) {
+		id = cmp.Or(id, o.byID[key])
+	}
+	return o.byToken[i.Token], id, o.byName[i.Name]
+}
+
+// isListed reports whether the instance that an owner has recorded is among some.
+func (o *owner) isListed(instances []Instance) bool {
+	return slices.ContainsFunc(instances, func(i Instance) bool { return shareID(o.ProviderID, i.ProviderID) })
+}
+
+// recorded are the tokens of which the instance is among some that its owner has recorded.
+func (o owners) recorded(instances []Instance) map[string]bool {
+	all := map[string]bool{}
+	for _, i := range instances {
+		if one, found := o.byToken[i.Token]; found && shareID(one.ProviderID, i.ProviderID) {
+			all[i.Token] = true
+		}
+	}
+	return all
+}
+
+// shareID reports whether two provider IDs may be of one instance.
+func shareID(a, b string) bool {
+	for _, key := range idKeys(a) {
+		if slices.Contains(idKeys(b), key) {
+			return true
+		}
+	}
+	return false
+}
+
+// doubts is why the list of Machines says nothing about the instances of a cluster, empty when it does: there are no Machines, fewer
+// instances have one than not, or the Machines were restored a moment ago and others may follow.
+func (o owners) doubts(cluster string, instances []Instance, now time.Time) string {
+	if o.count[cluster] == 0 {
+		return "the cluster has no Machine"
+	}
+	with, without := 0, 0
+	for _, i := range instances {
+		token, id, name := o.of(i)
+		switch {
+		case i.Leaving || i.Token == "":
+		case token != nil || id != nil || name != nil:
+			with++
+		default:
+			without++
+		}
+		if token == nil && id != nil && now.Before(id.Created.Add(restoreDelay)) {
+			return fmt.Sprintf("Machine %s was restored less than %s ago: others may follow", id.Name, restoreDelay)
+		}
+	}
+	if without > with {
+		return fmt.Sprintf("%d instances have no Machine and %d have one: the Machines may be incomplete", without, with)
+	}
+	return ""
 }

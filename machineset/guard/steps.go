@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
 
 // Names of the steps.
@@ -15,6 +14,9 @@ const (
 	StepGateHold   = "gate-hold"
 	StepGateFreeze = "gate-freeze"
 )
+
+// ReasonAPIServerUnreachable is the reason of a hold: an API server does not answer.
+const ReasonAPIServerUnreachable = "APIServerUnreachable"
 
 // Freezable is a Scope of any kind, such as *machine.Scope: engine.Scope has these methods.
 type Freezable interface {
@@ -58,7 +60,7 @@ func HoldStep[P Holdable](g *Gate) engine.Step[P] {
 		if why == "" {
 			return engine.Result{}, nil
 		}
-		p.Hold(safety.ReasonAPIServerUnreachable, why)
+		p.Hold(ReasonAPIServerUnreachable, why)
 		return engine.Result{RequeueAfter: gateRetry}, nil
 	}}
 }

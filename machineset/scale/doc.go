@@ -22,6 +22,18 @@
 // [Replacements] in the ledger record them, and how often new Machines were replaced, which is done more and more rarely;
 // [RemediationLimits] say what a deployment allows. Sets and pools share these decisions.
 //
+// # Overshoot
+//
+// [Overshoot] freezes a set that has far more Machines than it wants, and thaws it when they are gone. [FollowFreeze] does the same for a
+// deployment: it is frozen while one of its sets is. A frozen set creates nothing; it still deletes its surplus. The limits are Gardener's
+// (--safety-up, --safety-down); what it gets wrong there is different here:
+//
+//   - each set is evaluated alone: an unreadable surge or a failed write at one delays no other;
+//   - a scale-down is no overshoot. When fewer Machines are wanted than before, the limit ([FreezeFacts.Mark]) falls with the number of
+//     Machines, not with the replicas, and Machines in deletion count only beyond the desired number. So only creations reach the limit;
+//   - a thaw by hand lasts: what a person has accepted counts as wanted;
+//   - a person's freeze is never ended by a number ([Freezing]).
+//
 // # Guarantees
 //
 // Everything here is pure and deterministic: equal input gives equal output, whatever its order. In one plan a set either creates or

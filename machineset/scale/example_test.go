@@ -64,3 +64,19 @@ func ExampleRemediate() {
 	// workers-a RemediationDeferred
 	// {"uid":"set-uid","next":3,"replaced":{"names":["workers-b"],"from":3,"count":1,"last":100}}
 }
+
+// A script has created Machines for a set that wants three.
+func ExampleOvershoot() {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	set := scale.FreezeFacts{Desired: contract.Some(3), Now: now}
+	for range 9 {
+		set.Machines = append(set.Machines, scale.Machine{Created: now})
+	}
+	verdict := scale.Overshoot(set)
+	words := map[scale.FreezeAction]string{scale.Keep: "leave it", scale.Freeze: "freeze it", scale.Thaw: "thaw it"}
+	fmt.Println(words[verdict.Action], verdict.Reason)
+	fmt.Println(verdict.Message)
+	// Output:
+	// freeze it OverShootingReplicaCount
+	// There are 9 Machines, and the set may have fewer than 8: it creates none until there are at most 7
+}

@@ -28,3 +28,6 @@ func (m *Machine) AvailableSince() time.Time { return m.availableSince }
 func (m *Machine) AskFirst()       { m.remediateFirst = true }
 func (m *Machine) SayRemediating() { m.remediating = true }
 func (m *Machine) SayRecovered()   { m.recovered = true }
+
+// Marks returns how many Machines count, how many freeze a set, and how many thaw it.
+func (v FreezeVerdict) Marks() (count, high, low int) { return v.count, v.high, v.low }

@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -50,8 +50,8 @@ func TestE2EAScriptThatCreatesMachinesFreezesTheirSet(t *testing.T) {
 	}
 	w.eventually("the set to freeze", func() string {
 		fresh := w.get(set)
-		c, _, _ := contract.ConditionsAt("status", "conditions").Find(fresh.Object, safety.ConditionFrozen)
-		if fresh.GetLabels()[safety.FreezeLabel] != "True" || c.Reason != safety.ReasonOverShooting {
+		c, _, _ := contract.ConditionsAt("status", "conditions").Find(fresh.Object, scale.ConditionFrozen)
+		if fresh.GetLabels()[scale.FreezeLabel] != "True" || c.Reason != scale.ReasonOverShooting {
 			return describe(fresh)
 		}
 		return ""
@@ -60,7 +60,7 @@ func TestE2EAScriptThatCreatesMachinesFreezesTheirSet(t *testing.T) {
 		require.NoError(t, w.client.Patch(t.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	}
 	w.eventually("the set to thaw", func() string {
-		if fresh := w.get(set); fresh.GetLabels()[safety.FreezeLabel] != "" || len(w.listed(fake.MachineGVK())) != 2 {
+		if fresh := w.get(set); fresh.GetLabels()[scale.FreezeLabel] != "" || len(w.listed(fake.MachineGVK())) != 2 {
 			return describe(fresh)
 		}
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/guard"
 	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -125,7 +125,7 @@ func adviceOfRest() map[string]string {
 		contract.ReasonMachineDeleting:                  "wait: the Machine is being deleted",
 		remediation.ReasonTemplateNotFound:              "create the remediation template, or correct the check's reference",
 		remediation.ReasonRequestCreationFailed:         "read the message; check the manager's rights with --remediation-resources",
-		remediation.ReasonUnreachable:                   adviceAnswers,
+		healthcheck.ReasonUnreachable:                   adviceAnswers,
 	}
 }
 
@@ -143,10 +143,10 @@ func adviceOfOwners() map[string]string {
 		contract.ReasonWaitingForReplicasSet:     "set spec.replicas",
 		pass.ReasonTemplateMissing:               "create the template, or correct the reference",
 		pass.ReasonTemplateUnread:                "look at the manager's log; check its rights with --print-rbac",
-		safety.ReasonFrozen:                      "find out what creates Machines; annotation " + safety.UnfreezeAnnotation + " ends it",
-		safety.ReasonOverShooting:                "wait until surplus Machines are gone; find out what creates them",
-		safety.ReasonMachineSetFrozen:            "look at the MachineSet that the message names",
-		safety.ReasonAPIServerUnreachable:        adviceAnswers,
+		scale.ReasonFrozen:                       "find out what creates Machines; annotation " + scale.UnfreezeAnnotation + " ends it",
+		scale.ReasonOverShooting:                 "wait until surplus Machines are gone; find out what creates them",
+		scale.ReasonMachineSetFrozen:             "look at the MachineSet that the message names",
+		guard.ReasonAPIServerUnreachable:         adviceAnswers,
 		machineset.ReasonCreationDisabled:        "remove the annotation " + machineset.DisableCreateAnnotation,
 		machineset.ReasonSelectorMismatch:        adviceSelector,
 		machineset.ReasonSelectorUnreadable:      adviceSelector,

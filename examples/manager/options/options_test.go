@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/examples/manager/options"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/guard"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // parse reads flags, and validates them.
@@ -32,9 +33,9 @@ func parse(args ...string) (options.Options, error) {
 // defaultSafety are Gardener's defaults, and ours for what it does not have.
 func defaultSafety() options.Safety {
 	return options.Safety{
-		Limits: safety.Limits{Up: 2, Down: 1}, FreezePeriod: time.Minute, GatePeriod: time.Minute, GateTolerance: 30 * time.Second,
+		Limits: scale.FreezeLimits{Up: 2, Down: 1}, FreezePeriod: time.Minute, GatePeriod: time.Minute, GateTolerance: 30 * time.Second,
 		OrphanPeriod: 15 * time.Minute,
-		Orphans:      safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
+		Orphans:      guard.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
 	}
 }
 

@@ -8,13 +8,13 @@ import (
 
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/guard"
-	"github.com/machinist-dev/machinist/machineset/safety"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Safety are the limits that stop runaways. The names of the flags are Gardener's where it has them.
 type Safety struct {
 	// Limits freeze a MachineSet with too many Machines.
-	Limits safety.Limits
+	Limits scale.FreezeLimits
 	// FreezePeriod is the time between two looks at a frozen MachineSet; 0 freezes none.
 	FreezePeriod time.Duration
 	// GatePeriod is the time between two probes of the API servers; 0 makes none.
@@ -26,16 +26,16 @@ type Safety struct {
 	// OrphanPeriod is the time between two looks for instances without a Machine; 0 looks for none.
 	OrphanPeriod time.Duration
 	// Orphans limit the deletion of such instances.
-	Orphans safety.OrphanLimits
+	Orphans guard.OrphanLimits
 	// CollectOrphans deletes such instances.
 	CollectOrphans bool
 }
 
 func defaultSafety() Safety {
 	return Safety{
-		Limits: safety.Limits{Up: 2, Down: 1}, FreezePeriod: machineset.DefaultFreezePeriod, GatePeriod: guard.DefaultGatePeriod,
+		Limits: scale.FreezeLimits{Up: 2, Down: 1}, FreezePeriod: machineset.DefaultFreezePeriod, GatePeriod: guard.DefaultGatePeriod,
 		GateTolerance: guard.DefaultGateTolerance, OrphanPeriod: guard.DefaultCollectorPeriod,
-		Orphans: safety.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
+		Orphans: guard.OrphanLimits{Confirmations: 3, Age: 30 * time.Minute, PerPass: 1, StartDelay: 10 * time.Minute},
 	}
 }
 

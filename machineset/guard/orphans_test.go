@@ -1,4 +1,4 @@
-package safety_test
+package guard
 
 import (
 	"fmt"
@@ -8,48 +8,49 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/machineset/safety"
 )
+
+// noon is when tests begin.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // fleet is a cluster of n Machines with their instances, and the passes over it.
 type fleet struct {
-	facts safety.OrphanFacts
+	facts orphanFacts
 	first int // which Machines are missing more often
 }
 
-func instance(i int) safety.Instance {
-	return safety.Instance{
+func instance(i int) Instance {
+	return Instance{
 		Cluster: "demo", Token: fmt.Sprintf("uid-%d", i), ProviderID: fmt.Sprintf("cloud://zone/i-%d", i), Name: fmt.Sprintf("vm-%d", i),
 	}
 }
 
-func owner(i int) safety.Owner {
-	return safety.Owner{
+func machineOf(i int) owner {
+	return owner{
 		UID: types.UID(fmt.Sprintf("uid-%d", i)), Cluster: "demo", Name: fmt.Sprintf("m-%d", i), ProviderID: fmt.Sprintf("cloud://zone/i-%d", i),
 		Created: noon.Add(-24 * time.Hour),
 	}
 }
 
 func newFleet(n int) *fleet {
-	f := &fleet{facts: safety.OrphanFacts{Started: noon.Add(-time.Hour), Now: noon}}
+	f := &fleet{facts: orphanFacts{Started: noon.Add(-time.Hour), Now: noon}}
 	for i := range n {
 		f.facts.Instances = append(f.facts.Instances, instance(i))
-		f.facts.Owners = append(f.facts.Owners, owner(i))
+		f.facts.Owners = append(f.facts.Owners, machineOf(i))
 	}
 	return f
 }
 
 // pass is one more pass, after some time.
-func (f *fleet) pass(after time.Duration) safety.OrphanPlan {
+func (f *fleet) pass(after time.Duration) orphanPlan {
 	f.facts.Now = f.facts.Now.Add(after)
-	p := safety.PlanOrphans(f.facts)
+	p := planOrphans(f.facts)
 	f.facts.Seen = p.Seen
 	return p
 }
 
 // never passes many times, and wants no deletion.
-func (f *fleet) never(t *testing.T) (last safety.OrphanPlan) {
+func (f *fleet) never(t *testing.T) (last orphanPlan) {
 	t.Helper()
 	for range 20 {
 		last = f.pass(15 * time.Minute)
@@ -70,7 +71,7 @@ func TestAnInstanceWhoseMachineIsGoneIsDeletedAfterConfirmations(t *testing.T) {
 	require.Equal(t, "2 of 3 confirmations", f.pass(10 * time.Minute).Orphans[0].Waits)
 	require.Equal(t, "it is watched until 2026-03-01T12:30:00Z", f.pass(10 * time.Minute).Orphans[0].Waits)
 	p = f.pass(10 * time.Minute)
-	require.Equal(t, []safety.Instance{instance(0)}, p.Delete)
+	require.Equal(t, []Instance{instance(0)}, p.Delete)
 	f.facts.Instances[0].Leaving = true
 	require.Empty(t, f.pass(time.Minute).Orphans)
 }
@@ -81,8 +82,8 @@ func TestASecondInstanceOfAMachineIsDeletedAndTheRecordedOneIsNot(t *testing.T) 
 	second := instance(0)
 	second.ProviderID = "cloud://zone/i-second"
 	f := newFleet(3)
-	f.facts.Instances = append([]safety.Instance{second}, f.facts.Instances...)
-	var deleted []safety.Instance
+	f.facts.Instances = append([]Instance{second}, f.facts.Instances...)
+	var deleted []Instance
 	for range 4 {
 		deleted = append(deleted, f.pass(15*time.Minute).Delete...)
 	}
@@ -146,23 +147,23 @@ func TestAnOrphanThatTheProviderDoesNotDeleteDelaysNoOther(t *testing.T) {
 func TestAFleetIsNotDeletedByOrphanCollection(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		change func(*safety.OrphanFacts)
+		change func(*orphanFacts)
 		why    string
 	}{
-		"the Machines could not be read": {func(f *safety.OrphanFacts) { f.Unread, f.Owners = true, nil },
+		"the Machines could not be read": {func(f *orphanFacts) { f.Unread, f.Owners = true, nil },
 			"the Machines could not be read from the API server"},
-		"the list of Machines is empty": {func(f *safety.OrphanFacts) { f.Owners = nil }, "the API server has no Machine at all"},
-		"it has those of other clusters": {func(f *safety.OrphanFacts) { f.Owners = []safety.Owner{{UID: "x", Cluster: "other"}} },
+		"the list of Machines is empty": {func(f *orphanFacts) { f.Owners = nil }, "the API server has no Machine at all"},
+		"it has those of other clusters": {func(f *orphanFacts) { f.Owners = []owner{{UID: "x", Cluster: "other"}} },
 			"the cluster has no Machine"},
-		"it is short": {func(f *safety.OrphanFacts) { f.Owners = f.Owners[:9] },
+		"it is short": {func(f *orphanFacts) { f.Owners = f.Owners[:9] },
 			"11 instances have no Machine and 9 have one: the Machines may be incomplete"},
-		"an API server is frozen": {func(f *safety.OrphanFacts) { f.Owners, f.Frozen = f.Owners[:15], true },
+		"an API server is frozen": {func(f *orphanFacts) { f.Owners, f.Frozen = f.Owners[:15], true },
 			"an API server is, or was a moment ago, unreachable"},
-		"the instances are not all listed": {func(f *safety.OrphanFacts) {
+		"the instances are not all listed": {func(f *orphanFacts) {
 			f.Owners, f.Unlisted = f.Owners[:15], map[string]string{"demo": "its instances could not be listed to the end"}
 		},
 			"its instances could not be listed to the end"},
-		"the process does not know when it started": {func(f *safety.OrphanFacts) { f.Owners, f.Started = f.Owners[:15], time.Time{} },
+		"the process does not know when it started": {func(f *orphanFacts) { f.Owners, f.Started = f.Owners[:15], time.Time{} },
 			"the process has not run for 10m0s yet"},
 	}
 	for name, tc := range tests {
@@ -180,7 +181,7 @@ func TestCollectionRightAfterTheStartWithAStaleCacheDeletesNothing(t *testing.T)
 	t.Parallel()
 	f := newFleet(5)
 	f.facts.Started, f.facts.Owners = noon, f.facts.Owners[1:]
-	f.facts.Limits = safety.OrphanLimits{Confirmations: 1, Age: time.Second, StartDelay: 10 * time.Minute}
+	f.facts.Limits = OrphanLimits{Confirmations: 1, Age: time.Second, StartDelay: 10 * time.Minute}
 	require.Equal(t, "the process has not run for 10m0s yet", f.pass(9 * time.Minute).Blocked[""])
 	require.Empty(t, f.pass(2*time.Minute).Delete, "what came before does not count")
 	require.Len(t, f.pass(time.Minute).Delete, 1)
@@ -206,7 +207,7 @@ func TestAnInstanceWithTheNameOfAMachineThatHasAnotherOneIsReportedAndKept(t *te
 	require.Empty(t, f.never(t).Orphans, "it may be the Machine's")
 
 	f.facts.Owners[0].ProviderID = instance(0).ProviderID
-	require.Equal(t, []safety.Orphan{{Instance: earlier, Waits: "Machine vm-0 of cluster demo has its name, and the instance " +
+	require.Equal(t, []Orphan{{Instance: earlier, Waits: "Machine vm-0 of cluster demo has its name, and the instance " +
 		"cloud://zone/i-0: delete the instance that is not needed"}}, f.never(t).Orphans)
 
 	f.facts.Owners[0].ProviderID = "cloud://zone/i-elsewhere"
@@ -244,7 +245,7 @@ func TestAChangeOfTheFormOfProviderIDsMakesNoOrphans(t *testing.T) {
 func TestARestoredBackupMakesNoOrphans(t *testing.T) {
 	t.Parallel()
 	f := newFleet(10)
-	f.facts.Limits = safety.OrphanLimits{Age: time.Minute, Spacing: time.Minute}
+	f.facts.Limits = OrphanLimits{Age: time.Minute, Spacing: time.Minute}
 	for i := range f.facts.Owners {
 		f.facts.Owners[i].UID += "-restored"
 		f.facts.Owners[i].Created = noon
@@ -267,15 +268,15 @@ func TestARestoredBackupMakesNoOrphans(t *testing.T) {
 func TestInstancesOfOthersAreNotTouched(t *testing.T) {
 	t.Parallel()
 	f := newFleet(5)
-	by := func(change func(*safety.Instance)) {
+	by := func(change func(*Instance)) {
 		i := instance(100 + len(f.facts.Instances))
 		change(&i)
 		f.facts.Instances = append(f.facts.Instances, i)
 	}
-	by(func(i *safety.Instance) { i.Token = "" })          // no Driver has made it
-	by(func(i *safety.Instance) { i.Name = "m-3" })        // a Machine has its name
-	by(func(i *safety.Instance) { i.Leaving = true })      // it goes already
-	by(func(i *safety.Instance) { i.Cluster = "foreign" }) // no Machine here is of that cluster
+	by(func(i *Instance) { i.Token = "" })          // no Driver has made it
+	by(func(i *Instance) { i.Name = "m-3" })        // a Machine has its name
+	by(func(i *Instance) { i.Leaving = true })      // it goes already
+	by(func(i *Instance) { i.Cluster = "foreign" }) // no Machine here is of that cluster
 	require.Len(t, f.never(t).Orphans, 2, "the one with the name of a Machine, and the foreign one, are reported")
 }
 
@@ -317,7 +318,7 @@ func TestAnInstanceThatIsListedTwiceIsDeletedOnce(t *testing.T) {
 }
 
 // observes makes the facts of the next pass up: some of the Machines are missing, or something could not be read.
-func (f *fleet) observes(chance *rand.Rand, whole []safety.Owner) {
+func (f *fleet) observes(chance *rand.Rand, whole []owner) {
 	f.facts.Unread, f.facts.Frozen = chance.Intn(6) == 0, chance.Intn(6) == 0
 	f.facts.Unlisted = nil
 	if chance.Intn(6) == 0 {
@@ -339,7 +340,7 @@ func TestNoHistoryOfObservationsDeletesMoreThanTheBudget(t *testing.T) {
 	for seed := range int64(300) {
 		chance := rand.New(rand.NewSource(seed)) //nolint:gosec // a seeded history
 		f := newFleet(12)
-		f.facts.Limits = safety.OrphanLimits{PerPass: 1 + chance.Intn(2), Age: 10 * time.Minute, Spacing: 5 * time.Minute}
+		f.facts.Limits = OrphanLimits{PerPass: 1 + chance.Intn(2), Age: 10 * time.Minute, Spacing: 5 * time.Minute}
 		whole, instances := f.facts.Owners, f.facts.Instances
 		f.first = int(seed)
 		unseen := map[string]int{}
@@ -375,12 +376,12 @@ func TestPlansAreDeterministic(t *testing.T) {
 	t.Parallel()
 	f := newFleet(12)
 	f.facts.Owners = f.facts.Owners[6:]
-	want := safety.PlanOrphans(f.facts)
+	want := planOrphans(f.facts)
 	for seed := range int64(20) {
 		chance := rand.New(rand.NewSource(seed)) //nolint:gosec // a seeded order
 		chance.Shuffle(len(f.facts.Instances), func(i, j int) {
 			f.facts.Instances[i], f.facts.Instances[j] = f.facts.Instances[j], f.facts.Instances[i]
 		})
-		require.Equal(t, want, safety.PlanOrphans(f.facts))
+		require.Equal(t, want, planOrphans(f.facts))
 	}
 }

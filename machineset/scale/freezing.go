@@ -1,4 +1,4 @@
-package safety
+package scale
 
 import (
 	"strconv"
@@ -32,11 +32,10 @@ const frozenValue = "True"
 // ConditionFrozen says that a set creates nothing, or that a deployment has such a set. It exists only while its status is True. The names
 // are Gardener's.
 const (
-	ConditionFrozen            = "Frozen"                     // the set creates nothing
-	ReasonOverShooting         = "OverShootingReplicaCount"   // the set has many more Machines than desired
-	ReasonMachineSetFrozen     = "MachineDeploymentStateSync" // a set of the deployment is frozen
-	ReasonFrozen               = "Frozen"                     // of a hold: a label says so
-	ReasonAPIServerUnreachable = "APIServerUnreachable"       // an API server does not answer
+	ConditionFrozen        = "Frozen"                     // the set creates nothing
+	ReasonOverShooting     = "OverShootingReplicaCount"   // the set has many more Machines than desired
+	ReasonMachineSetFrozen = "MachineDeploymentStateSync" // a set of the deployment is frozen
+	ReasonFrozen           = "Frozen"                     // of a hold: a label says so
 )
 
 // Freezing says whether an object is frozen, and by whom.
@@ -82,9 +81,9 @@ func AsksToUnfreeze(group string, m *contract.Metadata) bool {
 	return general || (gardener && group == GardenerGroup)
 }
 
-// Labels returns the changes of the labels and annotations of an object of an API group that freeze it for a reason. The empty reason thaws
+// FreezeLabels returns the changes of the labels and annotations of an object of an API group that freeze it for a reason. The empty reason thaws
 // it, and removes the request for that.
-func Labels(group, reason string) contract.MetadataUpdate {
+func FreezeLabels(group, reason string) contract.MetadataUpdate {
 	u := contract.MetadataUpdate{Labels: map[string]contract.Change[string]{}, Annotations: map[string]contract.Change[string]{}}
 	label, by := contract.SetTo(frozenValue), contract.SetTo(reason)
 	if reason == "" {

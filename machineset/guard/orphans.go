@@ -1,4 +1,4 @@
-package safety
+package guard
 
 import (
 	"cmp"
@@ -22,14 +22,14 @@ type Instance struct {
 	Leaving bool `json:"-"`
 }
 
-// InstanceKey identifies an instance that a Driver has made for as long as it exists and its provider ID keeps its form.
-type InstanceKey struct{ Cluster, Token, ProviderID string }
+// instanceKey identifies an instance that a Driver has made for as long as it exists and its provider ID keeps its form.
+type instanceKey struct{ Cluster, Token, ProviderID string }
 
 // Key returns the key of an instance.
-func (i Instance) Key() InstanceKey { return InstanceKey{i.Cluster, i.Token, i.ProviderID} }
+func (i Instance) Key() instanceKey { return instanceKey{i.Cluster, i.Token, i.ProviderID} }
 
-// Owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
-type Owner struct {
+// owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
+type owner struct {
 	// UID is the token of its instance.
 	UID types.UID
 	// Cluster is what it belongs to. Name and ProviderID are its own, and ProviderID may be empty.
@@ -60,31 +60,31 @@ func (l OrphanLimits) withDefaults() OrphanLimits {
 	}
 }
 
-// Sighting is what is remembered of an instance without a Machine.
-type Sighting struct {
+// sighting is what is remembered of an instance without a Machine.
+type sighting struct {
 	First         time.Time `json:"since,omitzero"`
 	Last          time.Time `json:"-"`
 	Confirmations int       `json:"confirmations"`
-	// Asked is when OrphanPlan.Delete had it last; zero for never.
+	// Asked is when orphanPlan.Delete had it last; zero for never.
 	Asked time.Time `json:"-"`
 }
 
-// OrphanFacts are what PlanOrphans looks at. They are not changed.
-type OrphanFacts struct {
+// orphanFacts are what planOrphans looks at. They are not changed.
+type orphanFacts struct {
 	// Instances are those of the clusters that were listed, read before Owners. Unlisted are the clusters of which nothing is decided, because
 	// their list failed, is not known to be complete, or their API server is frozen; the values say why.
 	Instances []Instance
 	Unlisted  map[string]string
 	// Owners are all Machines of all namespaces, and what stands for them, as the API server itself returned them after the instances were
 	// listed, whoever reconciles them. Unread: they could not be read.
-	Owners []Owner
+	Owners []owner
 	Unread bool
 	// Frozen: an API server is, or was a moment ago, unreachable.
 	Frozen bool
 	// Started is when this process began to act.
 	Started time.Time
-	// Seen is OrphanPlan.Seen of the last pass.
-	Seen   map[InstanceKey]Sighting
+	// Seen is orphanPlan.Seen of the last pass.
+	Seen   map[instanceKey]sighting
 	Limits OrphanLimits
 	Now    time.Time
 }
@@ -92,7 +92,7 @@ type OrphanFacts struct {
 // Orphan is an instance without a Machine.
 type Orphan struct {
 	Instance
-	Sighting
+	sighting
 
 	// Due: it may be deleted. Waits says otherwise why not yet. Deleted: its deletion was requested, by who carries the plan out.
 	Due     bool   `json:"due"`
@@ -100,8 +100,8 @@ type Orphan struct {
 	Deleted bool   `json:"deleted"`
 }
 
-// OrphanPlan is what PlanOrphans decides.
-type OrphanPlan struct {
+// orphanPlan is what planOrphans decides.
+type orphanPlan struct {
 	// Orphans are all that were found, in order, and Delete those to delete in this pass: the ones that were asked for longest ago come
 	// first, so that one which the provider does not delete delays no other.
 	Orphans []Orphan
@@ -109,19 +109,19 @@ type OrphanPlan struct {
 	// Blocked is why nothing is confirmed in this pass, by cluster; the empty name is all of them.
 	Blocked map[string]string
 	// Seen is to be remembered for the next pass.
-	Seen map[InstanceKey]Sighting
+	Seen map[instanceKey]sighting
 }
 
-// PlanOrphans says which instances have no Machine, and which of them to delete. An instance has one when a Machine has its token, its
+// planOrphans says which instances have no Machine, and which of them to delete. An instance has one when a Machine has its token, its
 // provider ID, the last part of that ID, or its name: a provider may change the form of its IDs, and a Machine that was restored from a
 // backup has another UID. A second instance with the token of a Machine has none, if the one that the Machine has recorded is listed too:
 // the cloud has made two for one creation. One that has only the name of a Machine whose recorded instance is listed too is reported and
 // never deleted: it can be that of the Machine before a restore, and its Node can have the name under which the other one would join.
 // Instances without a token were not made by a Driver. In doubt nothing is confirmed: a count that cannot be trusted is no evidence, and
 // what was seen before stays as it was.
-func PlanOrphans(f OrphanFacts) OrphanPlan {
+func planOrphans(f orphanFacts) orphanPlan {
 	limits := f.Limits.withDefaults()
-	p := OrphanPlan{Blocked: map[string]string{}, Seen: map[InstanceKey]Sighting{}}
+	p := orphanPlan{Blocked: map[string]string{}, Seen: map[instanceKey]sighting{}}
 	all, known := blocked(f, limits), newOwners(f.Owners)
 	if all != "" {
 		p.Blocked[""] = all
@@ -154,18 +154,18 @@ func PlanOrphans(f OrphanFacts) OrphanPlan {
 }
 
 // choose takes up to some of the orphans that are due.
-func (p *OrphanPlan) choose(limit int, now time.Time) {
+func (p *orphanPlan) choose(limit int, now time.Time) {
 	due := slices.DeleteFunc(slices.Clone(p.Orphans), func(o Orphan) bool { return !o.Due })
 	slices.SortStableFunc(due, func(a, b Orphan) int { return a.Asked.Compare(b.Asked) })
 	for _, o := range due[:min(limit, len(due))] {
 		p.Delete = append(p.Delete, o.Instance)
 		o.Asked = now
-		p.Seen[o.Key()] = o.Sighting
+		p.Seen[o.Key()] = o.sighting
 	}
 }
 
 // blocked is why nothing at all is decided, empty otherwise.
-func blocked(f OrphanFacts, limits OrphanLimits) string {
+func blocked(f orphanFacts, limits OrphanLimits) string {
 	switch {
 	case f.Unread:
 		return "the Machines could not be read from the API server"
@@ -181,8 +181,8 @@ func blocked(f OrphanFacts, limits OrphanLimits) string {
 
 // look adds the orphans among the instances of one cluster. why says what keeps them from being confirmed. That an instance has a Machine
 // counts in any case.
-func (p *OrphanPlan) look(f OrphanFacts, limits OrphanLimits, known owners, instances []Instance, why string) {
-	listed, recorded := map[InstanceKey]bool{}, known.recorded(instances)
+func (p *orphanPlan) look(f orphanFacts, limits OrphanLimits, known owners, instances []Instance, why string) {
+	listed, recorded := map[instanceKey]bool{}, known.recorded(instances)
 	for _, i := range instances {
 		key := i.Key()
 		if f.Unread || i.Token == "" || i.Leaving || listed[key] {
@@ -201,12 +201,12 @@ func (p *OrphanPlan) look(f OrphanFacts, limits OrphanLimits, known owners, inst
 			if found {
 				p.Seen[key] = s
 			}
-			p.Orphans = append(p.Orphans, Orphan{Instance: i, Sighting: s, Waits: why})
+			p.Orphans = append(p.Orphans, Orphan{Instance: i, sighting: s, Waits: why})
 			continue
 		}
 		s = s.again(f.Now, limits.Spacing)
 		p.Seen[key] = s
-		o := Orphan{Instance: i, Sighting: s, Waits: s.waits(f.Now, limits)}
+		o := Orphan{Instance: i, sighting: s, Waits: s.waits(f.Now, limits)}
 		o.Due = o.Waits == ""
 		p.Orphans = append(p.Orphans, o)
 	}
@@ -228,10 +228,10 @@ func (k owners) have(i Instance, recorded bool, instances []Instance) (owned boo
 	return true, doubt
 }
 
-// again is a Sighting after one more pass. A clock that was set back begins anew.
-func (s Sighting) again(now time.Time, spacing time.Duration) Sighting {
+// again is a sighting after one more pass. A clock that was set back begins anew.
+func (s sighting) again(now time.Time, spacing time.Duration) sighting {
 	if s.Confirmations <= 0 || now.Before(s.Last) || now.Before(s.First) {
-		return Sighting{First: now, Last: now, Confirmations: 1}
+		return sighting{First: now, Last: now, Confirmations: 1}
 	}
 	if now.Sub(s.Last) >= spacing {
 		s.Last = now
@@ -240,8 +240,8 @@ func (s Sighting) again(now time.Time, spacing time.Duration) Sighting {
 	return s
 }
 
-// waits is what a Sighting lacks for a deletion, empty when it lacks nothing.
-func (s Sighting) waits(now time.Time, limits OrphanLimits) string {
+// waits is what a sighting lacks for a deletion, empty when it lacks nothing.
+func (s sighting) waits(now time.Time, limits OrphanLimits) string {
 	if s.Confirmations < limits.Confirmations {
 		return fmt.Sprintf("%d of %d confirmations", s.Confirmations, limits.Confirmations)
 	}

@@ -1,0 +1,4 @@
+package guard
+
+// Owner is what a Source returns.
+type Owner = owner

@@ -1,0 +1,80 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
+)
+
+// Source returns all objects of a kind that an instance may belong to, as the API server itself has them, of all namespaces and whoever
+// reconciles them. An error says that they are not all known.
+type Source = func(context.Context) ([]owner, error)
+
+// MachinesOf returns the Source of Machines of a kind, whose instances have the UID of the Machine as their token, as machine.WithDriver
+// makes them. The reader must not be a cache.
+func MachinesOf(reader client.Reader, kind contract.Kind) Source {
+	return func(ctx context.Context) ([]owner, error) {
+		return live(ctx, reader, kind, func(m *contract.MachineState) owner {
+			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
+		})
+	}
+}
+
+// InfraMachinesOf returns the Source of InfraMachines of a kind, whose instances have the UID of the InfraMachine as their token, as
+// package inframachine makes them. The Machines above them are another Source. The reader must not be a cache.
+func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Source {
+	return func(ctx context.Context) ([]owner, error) {
+		return live(ctx, reader, kind, func(m *contract.ProvidedMachineState) owner {
+			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
+		})
+	}
+}
+
+// ownerOf is the owner of an object, whose cluster is named across namespaces, as in Instance.Cluster.
+func ownerOf(m *contract.Metadata, cluster, id string) owner {
+	return owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
+}
+
+// live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
+func live[S, U any](
+	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) owner,
+) ([]owner, error) {
+	var all []owner
+	var errs []error
+	list := engine.NewList(kind)
+	err := reader.List(ctx, list)
+	if err == nil && list.GetContinue() != "" {
+		err = errors.New("the answer is only a part of them: give a reader that sets no limit")
+	}
+	if err == nil {
+		err = engine.EachObject(list, func(obj client.Object) {
+			var s S
+			if err := kind.Adapter.Read(obj, &s); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", client.ObjectKeyFromObject(obj), err))
+			}
+			all = append(all, of(&s))
+		})
+	}
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, fmt.Errorf("read all %s objects: %w", kind.GVK.Kind, err)
+	}
+	return all, nil
+}
+
+// read joins the objects of all Sources.
+func read(ctx context.Context, sources []Source) ([]owner, error) {
+	var all []owner
+	for _, source := range sources {
+		some, err := source(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
