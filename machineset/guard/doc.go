@@ -1,4 +1,5 @@
-// Package guard holds sets and deployments while an API server does not answer, and finds instances of a provider without a Machine. machineset.FreezeStep and deployment.FreezeStep freeze what overshoots. Each part works alone:
+// Package guard holds sets and deployments while an API server does not answer, and finds instances of a provider without a Machine.
+// machineset.FreezeStep and deployment.FreezeStep freeze what overshoots. Each part works alone:
 //
 //   - a [Gate] probes the API server of the Machines and those of their clusters. [HoldStep] keeps sets and deployments from creating while
 //     it is closed, and [FreezeStep] stops the passes of any kind;
@@ -19,7 +20,7 @@
 // # What keeps a fleet from being deleted as orphans
 //
 // The instances are listed first and the Machines are read after that, from the API server itself, all of them, whoever reconciles them.
-// One list that fails, is empty or does not fit, or one Machine that cannot be read, and nothing is confirmed; an instance
-// counts as owned also by its name, or by the last part of its provider ID. The Collector looks only at clusters that have a Machine: after the last Machine of a cluster is gone, it finds no instance
-// of that cluster.
+// One list that fails, is empty or does not fit, or one Machine that cannot be read, and nothing is confirmed. An instance counts as owned
+// also by its name, or by the last part of its provider ID. The Collector looks only at clusters that have a Machine: after the last Machine
+// of a cluster is gone, it finds no instance of that cluster.
 package guard

@@ -193,8 +193,8 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 }
 
 // Of returns what a health check takes: whether one of the API servers that the objects of a cluster depend on does not answer, and since
-// when all of them do; the zero name is that of objects without a cluster. A cluster that was never asked about is probed from now on, until
-// it has no kubeconfig and is not asked about. With a nil Gate all servers have always answered.
+// when all of them do; the zero name is that of objects without a cluster. A cluster that was never asked about is probed from now on,
+// until it has no kubeconfig and is not asked about. With a nil Gate all servers have always answered.
 func (g *Gate) Of(cluster types.NamespacedName) healthcheck.Reach {
 	r := g.of(cluster)
 	return healthcheck.Reach{Silent: r.silent(), AnsweredAt: r.thawedAt}

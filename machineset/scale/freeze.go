@@ -19,8 +19,8 @@ type FreezeLimits struct {
 // settledAfter is the age from which a Machine counts as wanted where it is not known what the set has wanted before, as after a restart.
 const settledAfter = 10 * time.Minute
 
-// FreezeFacts are what Overshoot looks at: a set, and of each Machine when it was created, where zero counts as now, and whether it is being
-// deleted. They are not changed.
+// FreezeFacts are what Overshoot looks at: a set, and of each Machine when it was created, where zero counts as now, and whether it is
+// being deleted. They are not changed.
 type FreezeFacts struct {
 	// Desired is spec.replicas; absent while it is not known: then nothing changes.
 	Desired contract.Opt[int]
@@ -126,8 +126,8 @@ func (s FreezeFacts) count(desired int, before time.Time) (live, settled, surplu
 	return live, settled, max(surplus-desired, 0)
 }
 
-// FollowFreeze decides about one deployment: it is frozen while one of its sets is, whose sorted names are frozen. freezing is how it is now. The
-// request of a person to unfreeze stays until the sets have followed it. Rule: Gardener's syncMachineDeploymentFreezeState.
+// FollowFreeze decides about one deployment: it is frozen while one of its sets is, whose sorted names are frozen. freezing is how it is
+// now. The request of a person to unfreeze stays until the sets have followed it. Rule: Gardener's syncMachineDeploymentFreezeState.
 func FollowFreeze(freezing Freezing, unfreeze bool, frozen []string) FreezeVerdict {
 	switch {
 	case len(frozen) > 0 && freezing == NotFrozen && !unfreeze:
