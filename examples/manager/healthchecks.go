@@ -9,7 +9,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
-	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
@@ -53,7 +52,6 @@ func addHealthChecks(
 	}
 	r, err := remediation.New(healthCheckKinds(o.Kinds.Group), judges, remediation.Options{
 		Options: shared, Matching: machines.Matching, Checks: joining(o.Kinds.JoinTimeout),
-		LimitAlone: o.Kinds.HealthCheckPolicy == options.PolicyClusterAPI,
 	})
 	if err != nil {
 		return err

@@ -22,8 +22,7 @@
 //     for an hour if nothing takes its place, as after a scale-down;
 //   - after several Machines in a row of which none became healthy, the next one is not replaced.
 //
-// A scale-up does not count: Machines that have not started are pending, unless they replace one. PlanFacts.LimitAlone counts and decides
-// as Cluster API does.
+// A scale-up does not count: Machines that have not started are pending, unless they replace one.
 //
 // The [Ledger] is what must be remembered for this. It is stored before Machines are marked; when it was lost, each Machine that has not
 // started counts as a replacement. A Machine takes the place of another one if it was made after the newest one that was there when that

@@ -146,7 +146,7 @@ func TestAMachineThatIsHeldBecauseAnotherCannotBeJudgedSaysWhatAPersonCanDo(t *t
 	require.Equal(t, "None None None Mark None None", acts(healthcheck.Plan(h.PlanFacts)))
 }
 
-func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileTheLimitDecidesAlone(t *testing.T) {
+func TestAnOutageIsRememberedWhileTheLimitCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h := fails(t, "uuhh", "aabb")
 	h.then(0)
@@ -158,9 +158,6 @@ func TestAnOutageIsRememberedWhileTheLimitCannotBeReadAndNotWhileTheLimitDecides
 	require.Equal(t, want, h.Ledger.Outages)
 	h.LimitErr = nil
 	require.Equal(t, "None Hold/Outage None None", h.then(time.Hour))
-	h.LimitAlone = true
-	require.Equal(t, "None Mark None None", h.then(0))
-	require.Empty(t, h.Ledger.Outages)
 }
 
 // Machines that are deleted meanwhile are no part of it: it has ended, and what is left has its time.

@@ -33,9 +33,6 @@ type PlanFacts struct {
 	Limit    Limit
 	// LimitErr says why the limit is unknown; then nothing is remediated.
 	LimitErr error
-	// LimitAlone decides as Cluster API does: all or nothing, by the limit of the check. Nothing is remembered, each Machine that is not
-	// healthy counts for the limit, and outages hold nothing back.
-	LimitAlone bool
 	// Ledger is that of the check, and Known says that there is one.
 	Ledger Ledger
 	Known  bool
@@ -106,13 +103,10 @@ type Decision struct {
 // Plan decides which Machines of a check are remediated. It is total and deterministic, whatever the order of the Machines. However often
 // it is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit allows: the Ledger remembers
 // them, and is to be stored before its decision is carried out.
-func Plan(f PlanFacts) Decision { return planWithin(f, expiry, !f.LimitAlone) }
+func Plan(f PlanFacts) Decision { return planWithin(f, expiry, true) }
 
 // planWithin is Plan with the time after which a place expires. It looks for no outage unless it is careful.
 func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
-	if f.LimitAlone {
-		f.Ledger, f.Known = Ledger{Check: f.Ledger.Check}, true
-	}
 	p := &plan{PlanFacts: f}
 	for i := range f.Machines {
 		m := &f.Machines[i]
@@ -172,7 +166,7 @@ func (p *plan) count() {
 		if starts := v.Class == Pending && v.Unstarted && !m.Deleting; v.Class != Healthy && m.Marked || !p.Known && starts {
 			p.record(m, m.Marked)
 		}
-		if p.isBad(m, class) {
+		if class == Unhealthy || v.Suspect || p.out.Ledger.entry(m.UID) >= 0 {
 			p.bad++
 		}
 	}
@@ -182,14 +176,6 @@ func (p *plan) count() {
 			p.missing++
 		}
 	}
-}
-
-// isBad reports whether a Machine counts as unhealthy for the limit.
-func (p *plan) isBad(m *Machine, class Class) bool {
-	if p.LimitAlone {
-		return class != Healthy
-	}
-	return class == Unhealthy || m.Verdict.Suspect || p.out.Ledger.entry(m.UID) >= 0
 }
 
 // counts returns the class as which the Machine counts. One of which nothing can be known counts as it was judged last, and one that never
@@ -250,7 +236,7 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 		return p.out.Reason, p.out.Message
 	}
 	at := p.out.Ledger.entry(m.UID)
-	if at < 0 && !p.LimitAlone && len(p.out.Ledger.InFlight) >= maxEntries {
+	if at < 0 && len(p.out.Ledger.InFlight) >= maxEntries {
 		return ReasonInFlight, fmt.Sprintf("%d Machines are being remediated or replaced, the most at a time", maxEntries)
 	}
 	if m.Verdict.Reason == ReasonHasRemediateAnnotation {

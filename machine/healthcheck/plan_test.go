@@ -125,8 +125,6 @@ func TestAPlanSaysOfEachMachineWhatHappensToIt(t *testing.T) {
 			healthcheck.ReasonTooManyUnhealthy},
 		"a scale-up does not": {"uuhhhppppp", "20%", nil, "Mark Mark None None None None None None None None", true,
 			healthcheck.ReasonRemediationAllowed},
-		"a scale-up as Cluster API counts it": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.LimitAlone = true },
-			"Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None None None None None None", false, healthcheck.ReasonTooManyUnhealthy},
 		"a scale-up when the ledger was lost": {"uuhhhppppp", "20%", func(f *healthcheck.PlanFacts) { f.Known = false },
 			"Hold/TooManyUnhealthy Hold/TooManyUnhealthy None None None None None None None None", false, healthcheck.ReasonTooManyUnhealthy},
 		"a marked one waits": {"mhdhh", "40%", nil, "Wait None Wait None None", true, healthcheck.ReasonRemediationAllowed},
@@ -210,8 +208,6 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 				f.Machines[i].Domain = ""
 			}
 		}, "Mark Mark None None", nil},
-		"as Cluster API decides": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) { f.LimitAlone = true },
-			"Mark Mark Mark Mark", nil},
 		"a person requests one nevertheless": {"uuuu", "aabb", func(f *healthcheck.PlanFacts) {
 			f.Machines[1].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
 		}, "Hold/Outage Mark Hold/Outage Hold/Outage", []string{"All 3 Machines became unhealthy at once"}},
@@ -223,9 +219,7 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 			}
 			got := healthcheck.Plan(f)
 			require.Equal(t, tc.want, acts(got))
-			if !f.LimitAlone {
-				require.Equal(t, tc.outages, healthcheck.Outages(f))
-			}
+			require.Equal(t, tc.outages, healthcheck.Outages(f))
 			if !strings.Contains(tc.want, "Mark") && tc.outages != nil {
 				require.False(t, got.Allowed)
 				require.Equal(t, healthcheck.ReasonOutage, got.Reason)
@@ -234,15 +228,11 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 	}
 }
 
-func TestClusterAPIsPolicyHasNoBoundOfItsOwn(t *testing.T) {
+func TestALedgerHasABoundedSize(t *testing.T) {
 	f := planned(t, strings.Repeat("p", 600)+strings.Repeat("u", 600), "100%")
-	f.LimitAlone, f.Known = true, false
-	got := acts(healthcheck.Plan(f))
-	require.Equal(t, 600, strings.Count(got, "Mark"))
-	f.LimitAlone, f.Known = false, true
 	f.Machines[999].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation // the last one by its name
-	got = acts(healthcheck.PlanBlind(f))
-	require.Equal(t, 500, strings.Count(got, "Mark"), "a ledger has a bounded size, also for what a person requests")
+	got := acts(healthcheck.PlanBlind(f))
+	require.Equal(t, 500, strings.Count(got, "Mark"), "also for what a person requests")
 	require.Equal(t, 100, strings.Count(got, "Hold/RemediationInFlight"))
 }
 
@@ -323,18 +313,14 @@ func TestMachinesThatCannotBeJudgedCountAsBefore(t *testing.T) {
 		"one beside others":               {"hhx", "100%", 3, 0, 3, true, "1 of 3 Machines are not judged now"},
 	}
 	for name, test := range tests {
-		for _, alone := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", the limit alone: ", alone), func(t *testing.T) {
-				f := planned(t, test.states, test.limit)
-				f.LimitAlone = alone
-				d := healthcheck.Plan(f)
-				require.Equal(t, []int{test.healthy, test.unhealthy, test.remaining}, []int{d.Healthy, d.Unhealthy, d.Remaining})
-				require.Equal(t, test.allowed, d.Allowed)
-				require.Contains(t, d.Message, test.message)
-				for _, o := range d.Outcomes {
-					require.Equal(t, healthcheck.ActionNone, o.Action)
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			d := healthcheck.Plan(planned(t, test.states, test.limit))
+			require.Equal(t, []int{test.healthy, test.unhealthy, test.remaining}, []int{d.Healthy, d.Unhealthy, d.Remaining})
+			require.Equal(t, test.allowed, d.Allowed)
+			require.Contains(t, d.Message, test.message)
+			for _, o := range d.Outcomes {
+				require.Equal(t, healthcheck.ActionNone, o.Action)
+			}
+		})
 	}
 }

@@ -73,8 +73,6 @@ type Options struct {
 	// Options are those of all kinds. Finalizer and ContractVersions have no effect: nothing belongs to a check alone.
 	engine.Options
 
-	// LimitAlone decides as Cluster API does, by the limit of a check alone, see healthcheck.PlanFacts. The default is safer.
-	LimitAlone bool
 	// Checks returns what makes the Machines of a check unhealthy; nil is healthcheck.ChecksOf. It is called in each pass, from several
 	// goroutines, and neither keeps nor changes the state.
 	Checks func(*contract.HealthCheckState) healthcheck.Checks

@@ -178,20 +178,6 @@ func TestAllMachinesAtOnceAreNotReplaced(t *testing.T) {
 	w.says(held, "a", "c")
 }
 
-func TestAPolicyDecidesAsClusterAPIDoes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, contract.V1Beta2)
-	for _, name := range []string{"a", "b"} {
-		w.machine(name, "zone")
-		w.becomes(name, corev1.ConditionUnknown, 10*time.Minute)
-	}
-	check := w.check("workers")
-	w.Create(check)
-	w.run(remediation.Options{LimitAlone: true})
-	w.says(marked, "a", "b")
-	require.NotContains(t, w.Get(check).GetAnnotations(), healthcheck.LedgerAnnotation)
-}
-
 func TestTheLedgerIsStoredBeforeAMachineIsMarkedAndEachIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)

@@ -24,7 +24,7 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	ledger, known := healthcheck.ParseLedger(stored, s.State.UID)
 	known = known || stored == "" && !s.State.ExpectedMachines.Found() // a check without a status has lost no ledger
 	facts := healthcheck.PlanFacts{
-		LimitAlone: s.env.options.LimitAlone, Ledger: ledger, Known: known, External: s.external(), Now: s.Now,
+		Ledger: ledger, Known: known, External: s.external(), Now: s.Now,
 		Machines: make([]healthcheck.Machine, 0, len(s.members)),
 	}
 	for _, m := range s.members {
@@ -36,15 +36,13 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 		s.decision.Reason = ReasonSelectorUnreadable
 	}
 	s.Requeue(s.decision.NextCheck)
-	text, remembers := s.decision.Ledger.String(), !facts.LimitAlone
-	if remembers {
-		s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))
-	}
+	text := s.decision.Ledger.String()
+	s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))
 	s.recordRequests()
 	if err := s.Commit(ctx); err != nil {
 		return result{Stop: true}, err
 	}
-	if remembers && text != s.State.Annotations[healthcheck.LedgerAnnotation] { // more would be marked than the limit allows
+	if text != s.State.Annotations[healthcheck.LedgerAnnotation] { // more would be marked than the limit allows
 		return result{Stop: true}, errors.New("the API server does not keep the annotation " + healthcheck.LedgerAnnotation)
 	}
 	s.decided = true

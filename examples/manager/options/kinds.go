@@ -5,18 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/machinist-dev/machinist/examples/manager/api"
-)
-
-// Values of Kinds.HealthCheckPolicy.
-const (
-	// PolicySafe does not remediate Machines that became unhealthy at once.
-	PolicySafe = "safe"
-	// PolicyClusterAPI remediates what a MachineHealthCheck allows.
-	PolicyClusterAPI = "cluster-api"
 )
 
 // Kinds are what is reconciled beside Machines.
@@ -27,8 +18,6 @@ type Kinds struct {
 	PoolGroup api.Group
 	// MachineSets, MachineDeployments, MachinePools and MachineHealthChecks say which kinds are reconciled.
 	MachineSets, MachineDeployments, MachinePools, MachineHealthChecks bool
-	// HealthCheckPolicy is PolicySafe or PolicyClusterAPI.
-	HealthCheckPolicy string
 	// JoinTimeout is how long a Machine of a MachineHealthCheck may be without a Node since its infrastructure was ready; 0: as long as the
 	// check says.
 	JoinTimeout time.Duration
@@ -36,7 +25,7 @@ type Kinds struct {
 	InstallCRDs bool
 }
 
-func defaultKinds() Kinds { return Kinds{Group: api.ClusterAPI, HealthCheckPolicy: PolicySafe} }
+func defaultKinds() Kinds { return Kinds{Group: api.ClusterAPI} }
 
 // AddFlags implements Section.
 func (k *Kinds) AddFlags(flags *flag.FlagSet) {
@@ -52,9 +41,6 @@ func (k *Kinds) AddFlags(flags *flag.FlagSet) {
 	flags.BoolVar(&k.MachineHealthChecks, "machinehealthchecks", k.MachineHealthChecks,
 		"reconcile MachineHealthChecks too; unhealthy Machines are remediated by their owners, or by what watches the objects that are made "+
 			"from the template of the MachineHealthCheck")
-	flags.StringVar(&k.HealthCheckPolicy, "machinehealthcheck-policy", k.HealthCheckPolicy,
-		"safe: Machines that become unhealthy at once, all or most of a failure domain, are not remediated, nor many that do not start; "+
-			"cluster-api: what a MachineHealthCheck allows is remediated")
 	flags.DurationVar(&k.JoinTimeout, "join-cluster-timeout", k.JoinTimeout,
 		"time that a Machine of a MachineHealthCheck may be without a Node since its infrastructure was ready, as in 25m; then it is "+
 			"unhealthy, and its owner replaces it within the limits of both; an annotation machinist.dev/node-join-timeout of the Machine "+
@@ -65,14 +51,11 @@ func (k *Kinds) AddFlags(flags *flag.FlagSet) {
 
 // Validate implements Section.
 func (k *Kinds) Validate() error {
-	var policy, join error
+	var join error
 	if k.JoinTimeout < 0 || k.JoinTimeout > 0 && !k.MachineHealthChecks {
 		join = fmt.Errorf("--join-cluster-timeout %s: give 0, or a time such as 25m together with --machinehealthchecks", k.JoinTimeout)
 	}
-	if !slices.Contains([]string{PolicySafe, PolicyClusterAPI}, k.HealthCheckPolicy) {
-		policy = fmt.Errorf("--machinehealthcheck-policy %q: give %s or %s", k.HealthCheckPolicy, PolicySafe, PolicyClusterAPI)
-	}
-	return errors.Join(policy, join, ValidGroup("api-group", k.Group), k.validPools())
+	return errors.Join(join, ValidGroup("api-group", k.Group), k.validPools())
 }
 
 // validPools validates the group of pools.

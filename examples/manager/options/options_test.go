@@ -44,7 +44,7 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	got, err := parse()
 	require.NoError(t, err)
 	want := options.Options{
-		Kinds:    options.Kinds{Group: "cluster.x-k8s.io", HealthCheckPolicy: "safe"},
+		Kinds:    options.Kinds{Group: "cluster.x-k8s.io"},
 		Machines: options.Machines{Workers: 10, StatusDelay: time.Second, Clusters: "auto"},
 		Workload: options.Workload{QPS: -1, ProbePath: "/readyz"},
 		Safety:   defaultSafety(), Driver: options.Driver{As: "step", QPS: 20},
@@ -74,13 +74,13 @@ func TestFlagsAreTaken(t *testing.T) {
 		"--workload-api-qps=5.5",
 		"--status-delay=0", "--old-contracts", "--log-format=json", "-v=2", "--workload-clusters", "--workload-probe-path=/", "--clusters=never",
 		"--watch-filter=ours", "--machinepools", "--machinepool-group=machinist.dev",
-		"--machinehealthchecks", "--machinehealthcheck-policy=cluster-api", "--remediation-resources=cycles.example.com",
+		"--machinehealthchecks", "--remediation-resources=cycles.example.com",
 		"--provider-resources=awsmachines.infrastructure.cluster.x-k8s.io", "--control-plane-resources=", "--owner-references-enforced",
 	)
 	require.NoError(t, err)
 	want := options.Options{
 		Kinds: options.Kinds{
-			Group: "cluster.x-k8s.io", MachinePools: true, PoolGroup: "machinist.dev", MachineHealthChecks: true, HealthCheckPolicy: "cluster-api",
+			Group: "cluster.x-k8s.io", MachinePools: true, PoolGroup: "machinist.dev", MachineHealthChecks: true,
 			JoinTimeout: 25 * time.Minute,
 		},
 		Machines: options.Machines{Workers: 3, Clusters: "never", Namespaces: []string{"a", "b", "c"}, WatchFilter: "ours", OldContracts: true},
