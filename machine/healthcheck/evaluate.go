@@ -99,13 +99,8 @@ func (e *evaluation) startup() {
 	if cluster := e.Cluster; cluster != nil {
 		steps = append(steps, cluster.ControlPlaneInitializedAt, cluster.InfrastructureReadyAt)
 	}
-	base := m.Created
-	for _, at := range steps {
-		if !at.After(e.Now) { // a clock that is ahead must not extend the limit for ever
-			base = later(base, at)
-		}
-	}
-	base = later(base, e.Reach.AnsweredAt) // it may be yet to come, by this process's own clock
+	isAhead := func(at time.Time) bool { return at.After(e.Now) } // a clock that is ahead must not extend the limit for ever
+	base := later(append(slices.DeleteFunc(steps, isAhead), m.Created, e.Reach.AnsweredAt)...)
 	joins := later(ready, e.Reach.AnsweredAt)
 	if !ready.IsZero() && join > 0 && (limit == 0 || base.Add(limit).After(joins.Add(join))) {
 		base, limit = joins, join
@@ -124,12 +119,7 @@ func (e *evaluation) startup() {
 	}
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
+func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // apply applies a rule whose condition has the status of the rule. One that does not say since when is never a reason to remediate.
 func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since time.Time, blames string) {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -81,25 +80,11 @@ func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName
 // referring returns the checks that an event of a template, of a request, or of the CRD of either concerns.
 func (r *Reconciler) referring(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
+	crd := contract.CRDName(gvk.GroupKind())
 	if gvk == external.CRDGVK() {
-		return r.frame.ByKey(ctx, "", engine.CRDKey(obj.GetName()))
+		crd = obj.GetName()
 	}
-	return r.frame.ByKey(ctx, obj.GetNamespace(), engine.CRDKey(contract.CRDName(gvk.GroupKind())))
-}
-
-// beside returns the checks that may select a Machine, and the other checks of the cluster of a check.
-func (r *Reconciler) beside(ctx context.Context, obj client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	_ = r.frame.Each(ctx, obj.GetNamespace(), "", func(check client.Object) { // fails only when the cache is stopping
-		var state contract.HealthCheckState
-		if !r.frame.MatchesWatchFilter(check) || r.frame.Read(check, &state) != nil {
-			return
-		}
-		if selector, err := selectorOf(&state); err != nil || selector.Matches(labels.Set(obj.GetLabels())) {
-			requests = append(requests, reconcile.Request{NamespacedName: state.Key})
-		}
-	})
-	return requests
+	return r.frame.ByKey(ctx, obj.GetNamespace(), engine.CRDKey(crd))
 }
 
 // result says how a pass continues after a step.

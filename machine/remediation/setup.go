@@ -26,19 +26,19 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w clus
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 //
-// A check is reconciled when its Machines are created, changed or deleted, when the status of a condition of a Node of its cluster changes,
-// when a limit is reached, and when another check of the namespace changes.
+// A check is reconciled when a Machine or another check of its namespace is created, changed or deleted, when the status of a condition of
+// a Node of its cluster changes, and when a limit is reached.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := engine.EventsMissing("WorkloadEvents", r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil, r.kinds.Check.GVK.Kind,
 		"Nodes change"); err != nil {
 		return err
 	}
-	ofCheck := func(ctx context.Context, obj client.Object) []reconcile.Request {
+	beside := func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return r.frame.ByKey(ctx, obj.GetNamespace(), "")
 	}
 	return r.frame.AddToManager(ctx, mgr, r, r.Index, func(b *engine.Builder) {
-		b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.beside)).
-			Watches(engine.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(ofCheck))
+		b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(beside)).
+			Watches(engine.NewObject(r.kinds.Check), handler.EnqueueRequestsFromMapFunc(beside))
 		for _, nodes := range r.workloads.Sources(ctx) {
 			b.WatchesRawSource(nodes)
 		}
