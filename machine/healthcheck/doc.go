@@ -6,7 +6,8 @@
 // [Evaluate] judges one Machine from [Facts]. The [Verdict] has one of three classes: [Healthy], [Unhealthy], or [Pending] for a Machine
 // that is not judged, or not yet. It says why, since when, and when it changes without an event. Conditions of the Node count, those of
 // node-problem-detector too, conditions of the Machine, a Node that does not register in time or was deleted, a creation that failed, and
-// annotations. The texts are Cluster API's. What was not read never makes a Machine unhealthy. A Node with the recorded UID is the
+// annotations. The texts are Cluster API's. What was not read never makes a Machine unhealthy, and while an API server that it depends on
+// is silent ([Reach]) it is not judged. A Node with the recorded UID is the
 // Machine's, and its conditions decide, also where the Machine's provider ID has another form.
 //
 // # All Machines of a check

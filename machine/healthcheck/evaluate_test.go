@@ -186,6 +186,9 @@ func TestAMachineIsJudged(t *testing.T) {
 		"a Cluster without infrastructure": {func(f *healthcheck.Facts) {
 			f.Cluster = &contract.ClusterState{ControlPlaneInitialized: true}
 		}, "Pending (InfrastructureNotReady)", 0},
+		"an API server does not answer, and a person requests to remediate": {func(f *healthcheck.Facts) {
+			f.Reach.Silent, f.Machine.Annotations[healthcheck.RemediateAnnotation] = true, ""
+		}, "Pending (ClusterUnreachable)", 0},
 		"no Clusters": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Cluster = nil },
 			"Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
 	} {

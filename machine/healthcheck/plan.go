@@ -166,7 +166,7 @@ func (p *plan) count() {
 		if starts := v.Class == Pending && v.Unstarted && !m.Deleting; v.Class != Healthy && m.Marked || !p.Known && starts {
 			p.record(m, m.Marked)
 		}
-		if class == Unhealthy || v.Suspect || p.out.Ledger.entry(m.UID) >= 0 {
+		if p.isBad(m, class) {
 			p.bad++
 		}
 	}
@@ -176,6 +176,11 @@ func (p *plan) count() {
 			p.missing++
 		}
 	}
+}
+
+// isBad reports whether a Machine counts as unhealthy for the limit.
+func (p *plan) isBad(m *Machine, class Class) bool {
+	return class == Unhealthy || m.Verdict.Suspect || p.out.Ledger.entry(m.UID) >= 0
 }
 
 // counts returns the class as which the Machine counts. One of which nothing can be known counts as it was judged last, and one that never

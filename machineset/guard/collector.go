@@ -151,7 +151,7 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	report := Report{DryRun: !c.options.Delete, Blocked: plan.Blocked, Orphans: append([]Orphan{}, plan.Orphans...), next: next}
 	for i := range report.Orphans {
 		o := &report.Orphans[i]
-		if _, before := c.seen[o.Key()]; !before && o.Confirmations > 0 {
+		if _, before := c.seen[o.key()]; !before && o.Confirmations > 0 {
 			c.event(o.Instance, corev1.EventTypeWarning, EventOrphanFound, "Instance %s has no Machine", o.ProviderID)
 		}
 		if c.options.Delete && slices.Contains(plan.Delete, o.Instance) {

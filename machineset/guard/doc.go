@@ -21,6 +21,6 @@
 //
 // The instances are listed first and the Machines are read after that, from the API server itself, all of them, whoever reconciles them.
 // One list that fails, is empty or does not fit, or one Machine that cannot be read, and nothing is confirmed. An instance counts as owned
-// also by its name, or by the last part of its provider ID. The Collector looks only at clusters that have a Machine: after the last Machine
-// of a cluster is gone, it finds no instance of that cluster.
+// also by its name, or by the last part of its provider ID. The Collector looks only at clusters that have a Machine: after the last
+// Machine of a cluster is gone, it finds no instance of that cluster.
 package guard

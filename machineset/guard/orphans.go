@@ -25,8 +25,8 @@ type Instance struct {
 // instanceKey identifies an instance that a Driver has made for as long as it exists and its provider ID keeps its form.
 type instanceKey struct{ Cluster, Token, ProviderID string }
 
-// Key returns the key of an instance.
-func (i Instance) Key() instanceKey { return instanceKey{i.Cluster, i.Token, i.ProviderID} }
+// key returns the key of an instance.
+func (i Instance) key() instanceKey { return instanceKey{i.Cluster, i.Token, i.ProviderID} }
 
 // owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
 type owner struct {
@@ -160,7 +160,7 @@ func (p *orphanPlan) choose(limit int, now time.Time) {
 	for _, o := range due[:min(limit, len(due))] {
 		p.Delete = append(p.Delete, o.Instance)
 		o.Asked = now
-		p.Seen[o.Key()] = o.sighting
+		p.Seen[o.key()] = o.sighting
 	}
 }
 
@@ -184,7 +184,7 @@ func blocked(f orphanFacts, limits OrphanLimits) string {
 func (p *orphanPlan) look(f orphanFacts, limits OrphanLimits, known owners, instances []Instance, why string) {
 	listed, recorded := map[instanceKey]bool{}, known.recorded(instances)
 	for _, i := range instances {
-		key := i.Key()
+		key := i.key()
 		if f.Unread || i.Token == "" || i.Leaving || listed[key] {
 			continue
 		}

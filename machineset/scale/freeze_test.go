@@ -68,8 +68,9 @@ func TestASetFreezesAtTheHighMarkAndThawsAtTheLowOne(t *testing.T) {
 		"limits of its own": {scale.FreezeFacts{Desired: contract.Some(3), Limits: scale.FreezeLimits{Up: 10, Down: 5}}, 16, 11},
 		"never thawed below what it wants": {scale.FreezeFacts{Desired: contract.Some(30), Deployment: true, Ceiling: contract.Some(30),
 			Limits: scale.FreezeLimits{Down: 9}}, 32, 30},
-		"of a deployment that wants less now": {scale.FreezeFacts{Desired: contract.Some(9), Deployment: true, Ceiling: contract.Some(0)}, 11, 10},
-		"wants none":                          {scale.FreezeFacts{Desired: contract.Some(0)}, 2, 1},
+		"of a deployment that wants less now": {
+			scale.FreezeFacts{Desired: contract.Some(9), Deployment: true, Ceiling: contract.Some(0)}, 11, 10},
+		"wants none": {scale.FreezeFacts{Desired: contract.Some(0)}, 2, 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

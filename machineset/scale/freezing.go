@@ -81,8 +81,8 @@ func AsksToUnfreeze(group string, m *contract.Metadata) bool {
 	return general || (gardener && group == GardenerGroup)
 }
 
-// FreezeLabels returns the changes of the labels and annotations of an object of an API group that freeze it for a reason. The empty reason thaws
-// it, and removes the request for that.
+// FreezeLabels returns the changes of the labels and annotations of an object of an API group that freeze it for a reason. The empty reason
+// thaws it, and removes the request for that.
 func FreezeLabels(group, reason string) contract.MetadataUpdate {
 	u := contract.MetadataUpdate{Labels: map[string]contract.Change[string]{}, Annotations: map[string]contract.Change[string]{}}
 	label, by := contract.SetTo(frozenValue), contract.SetTo(reason)
