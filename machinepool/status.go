@@ -59,14 +59,6 @@ type statusFacts struct {
 	Foreign []string
 }
 
-// desired is the number that scaling conditions compare with: zero for a pool that is being deleted.
-func (f *statusFacts) desired() (int32, bool) {
-	if !f.Pool.Deleting.IsZero() {
-		return 0, true
-	}
-	return f.Desired.Get()
-}
-
 // actual is the number of instances, as far as it is reported.
 func (f *statusFacts) actual() int32 { return max(f.Pool.ObservedReplicas.Or(0), f.Listed) }
 
@@ -86,8 +78,12 @@ func (f *statusFacts) phase() phases.Decision {
 
 // conditions are those that sum the pool up. Words are those of Cluster API's MachineSet where it has the condition.
 func (f *statusFacts) conditions() []metav1.Condition {
-	up, down := f.scaling()
-	return []metav1.Condition{f.available(), f.machinesReady(), f.machinesUpToDate(), up, down, f.remediating()}
+	return []metav1.Condition{
+		f.available(), f.machinesReady(), f.machinesUpToDate(),
+		f.scaling(contract.ConditionScalingUp, contract.ReasonScalingUp, contract.ReasonNotScalingUp, "up", 1),
+		f.scaling(contract.ConditionScalingDown, contract.ReasonScalingDown, contract.ReasonNotScalingDown, "down", -1),
+		f.remediating(),
+	}
 }
 
 func waitingForReplicas(kind string) metav1.Condition {
@@ -120,9 +116,6 @@ func (f *statusFacts) unread(kind string) metav1.Condition {
 
 // machinesReady names the instances that have a problem.
 func (f *statusFacts) machinesReady() metav1.Condition {
-	if !f.Known {
-		return f.unread(contract.ConditionMachinesReady)
-	}
 	reason, lines := contract.ReasonNotReady, []string(nil)
 	problem := func(of []string, because, is, advice string) { // the last one that there is gives the reason
 		if len(of) > 0 {
@@ -141,45 +134,43 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 	if missing := f.Pool.ObservedReplicas.Or(0) - f.Listed; missing > 0 {
 		lines = append(lines, fmt.Sprintf("* Without a provider ID: %d", missing))
 	}
-	switch {
-	case len(lines) > 0:
-		return engine.Condition(contract.ConditionMachinesReady, metav1.ConditionFalse, reason, strings.Join(lines, "\n"))
-	case f.actual() == 0:
-		return engine.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
-	}
-	return engine.Condition(contract.ConditionMachinesReady, metav1.ConditionTrue, contract.ReasonReady, "")
+	return f.summed(contract.ConditionMachinesReady, contract.ReasonReady, reason, lines)
 }
 
 func (f *statusFacts) machinesUpToDate() metav1.Condition {
-	switch {
-	case !f.Known:
-		return f.unread(contract.ConditionMachinesUpToDate)
-	case len(f.Counts.Outdated) > 0:
-		return engine.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionFalse, contract.ReasonNotUpToDate,
-			"* Not up to date: "+engine.Named(f.Counts.Outdated))
-	case f.actual() == 0:
-		return engine.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
+	var lines []string
+	if len(f.Counts.Outdated) > 0 {
+		lines = []string{"* Not up to date: " + engine.Named(f.Counts.Outdated)}
 	}
-	return engine.Condition(contract.ConditionMachinesUpToDate, metav1.ConditionTrue, contract.ReasonUpToDate, "")
+	return f.summed(contract.ConditionMachinesUpToDate, contract.ReasonUpToDate, contract.ReasonNotUpToDate, lines)
 }
 
-// scaling returns the conditions ScalingUp and ScalingDown.
-func (f *statusFacts) scaling() (up, down metav1.Condition) {
-	desired, sized := f.desired()
-	if !sized {
-		return waitingForReplicas(contract.ConditionScalingUp), waitingForReplicas(contract.ConditionScalingDown)
+// summed returns a condition about all instances: they are good unless lines say what is bad.
+func (f *statusFacts) summed(kind, good, bad string, lines []string) metav1.Condition {
+	switch {
+	case !f.Known:
+		return f.unread(kind)
+	case len(lines) > 0:
+		return engine.Condition(kind, metav1.ConditionFalse, bad, strings.Join(lines, "\n"))
+	case f.actual() == 0:
+		good = contract.ReasonNoReplicas
 	}
-	up = engine.Condition(contract.ConditionScalingUp, metav1.ConditionFalse, contract.ReasonNotScalingUp, "")
-	down = engine.Condition(contract.ConditionScalingDown, metav1.ConditionFalse, contract.ReasonNotScalingDown, "")
+	return engine.Condition(kind, metav1.ConditionTrue, good, "")
+}
+
+// scaling returns the condition ScalingUp or ScalingDown, which compares with zero in a pool that is being deleted.
+func (f *statusFacts) scaling(kind, is, isNot, way string, when int) metav1.Condition {
+	desired, sized := f.Desired.Get()
+	if !f.Pool.Deleting.IsZero() {
+		desired, sized = 0, true
+	}
 	switch actual := f.actual(); {
-	case actual < desired:
-		up = engine.Condition(contract.ConditionScalingUp, metav1.ConditionTrue, contract.ReasonScalingUp,
-			fmt.Sprintf("Scaling up from %d to %d replicas", actual, desired))
-	case actual > desired:
-		down = engine.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, contract.ReasonScalingDown,
-			fmt.Sprintf("Scaling down from %d to %d replicas", actual, desired))
+	case !sized:
+		return waitingForReplicas(kind)
+	case cmp.Compare(desired, actual) == when:
+		return engine.Condition(kind, metav1.ConditionTrue, is, fmt.Sprintf("Scaling %s from %d to %d replicas", way, actual, desired))
 	}
-	return up, down
+	return engine.Condition(kind, metav1.ConditionFalse, isNot, "")
 }
 
 func (f *statusFacts) remediating() metav1.Condition {
