@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -168,32 +167,22 @@ func ClusterAPI(v contract.Version) (Kinds, error) {
 	if v == contract.V1Beta1 {
 		pool = contract.MachinePoolV1Beta1()
 	}
-	gvk := kinds.Machine.GVK
 	return Kinds{
-		Pool: contract.Unstructured(gvk.GroupVersion().WithKind("MachinePool"), pool), Machine: kinds.Machine,
-		NewMachine: func(s Seed) (contract.Object, error) { return newMachine(gvk, v, s), nil },
+		Pool: contract.Unstructured(kinds.Machine.GVK.GroupVersion().WithKind("MachinePool"), pool), Machine: kinds.Machine,
+		NewMachine: func(s Seed) (contract.Object, error) { return kinds.Maker.NewMachine(setFor(s), s.MachineSeed) },
 	}, nil
 }
 
-// newMachine makes a Machine of cluster.x-k8s.io. Its bootstrap data is that of the pool, so that its own secret name is the empty one,
-// which says that nothing is to be waited for. Rule: Cluster API's MachinePool controller.
-func newMachine(gvk schema.GroupVersionKind, v contract.Version, s Seed) *unstructured.Unstructured {
-	ref := map[string]any{"kind": s.Infrastructure.Kind, "name": s.Infrastructure.Name}
-	if v == contract.V1Beta2 {
-		ref["apiGroup"] = s.Infrastructure.Group
-	} else {
-		ref["apiVersion"] = schema.GroupVersion{Group: s.Infrastructure.Group, Version: s.InfrastructureVersion}.String()
-		ref["namespace"] = s.Key.Namespace
+// setFor returns a set whose Machine is the one of a seed. Its bootstrap data is that of the pool, so that its own secret name is the empty
+// one, which says that nothing is to be waited for. Rule: Cluster API's MachinePool controller.
+func setFor(s Seed) *unstructured.Unstructured {
+	machine := map[string]any{"bootstrap": map[string]any{"dataSecretName": ""}}
+	if s.Version != "" {
+		machine["version"] = s.Version
 	}
-	spec := map[string]any{"infrastructureRef": ref, "bootstrap": map[string]any{"dataSecretName": ""}}
+	spec := map[string]any{"template": map[string]any{"spec": machine}}
 	if s.ClusterName != "" { // no schema takes the empty name
 		spec["clusterName"] = s.ClusterName
 	}
-	if s.Version != "" {
-		spec["version"] = s.Version
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	u.SetGroupVersionKind(gvk)
-	s.ApplyTo(u)
-	return u
+	return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 }
