@@ -25,7 +25,7 @@
 //
 // # Instances that are about to leave
 //
-// A person, a program or a provider can mark a Node ([MarkedLeaving], [Policy].Leaving). These Nodes are cordoned, then all drained within
+// A person, a program or a provider can mark a Node (scale.Marks, [Policy].Leaving). These Nodes are cordoned, then all drained within
 // their budgets. A drained Node gets the annotation contract.DrainedAnnotation with its own UID, after its volumes are detached, and at
 // once where the pool has contract.ExcludeDrain. One that is uncordoned while it is to leave is drained again. A Node that is no longer
 // marked, and whose instance the provider lists, loses the annotation, and is uncordoned if the pool cordoned it ([CordonedAnnotation]).

@@ -11,6 +11,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // A Node that cluster-autoscaler is about to take away is drained by its pool.
@@ -21,9 +22,9 @@ func ExamplePolicy() {
 				return true
 			}
 		}
-		return machinepool.MarkedLeaving(node)
+		return scale.Marked(node.Annotations)
 	}}
-	marked := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{machinepool.DeleteMachineAnnotation: ""}}}
+	marked := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{scale.DeleteAnnotation: ""}}}
 	tainted := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler"}}}}
 	fmt.Println(policy.Leaving(marked), policy.Leaving(tainted), policy.Leaving(&corev1.Node{}))
 	// Output: true true false

@@ -27,6 +27,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -85,7 +86,7 @@ func TestAProviderThatChangesTheFormOfItsIDsHasNoNodeDeleted(t *testing.T) {
 	w.restart(func() { w.create(fake.Node("n-3", "p:///zone/3")) }) // a Node with an ID of the new form confirms nothing about the others
 	untouched(4)
 	w.conditionIs(pool, contract.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
-	require.Contains(t, message, machinepool.DeleteMachineAnnotation)
+	require.Contains(t, message, scale.DeleteAnnotation)
 	for _, name := range []string{"n-0", "n-1", "n-2"} {
 		w.writeNode(name, markLeaving)
 	}

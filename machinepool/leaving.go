@@ -18,20 +18,10 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
-
-// DeleteMachineAnnotation of a Machine, and here of a Node too, marks what is deleted first. It is scale.DeleteAnnotation, Cluster API's.
-const DeleteMachineAnnotation = scale.DeleteAnnotation
-
-// MarkedLeaving reports whether a Node has DeleteMachineAnnotation, or one of marks, with any value. marks are those of scale.Marks for the
-// API group of the pool.
-func MarkedLeaving(node *corev1.Node, marks ...string) bool {
-	return scale.Marked(node.Annotations, marks...)
-}
 
 // leavingFacts are the inputs of planLeaving.
 type leavingFacts struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -181,7 +182,7 @@ func (p *Scope) holdsList() {
 			"If the form of the provider IDs has changed, change it back, or let Options.Matching take both forms for equal. "+
 			"If the instances were replaced, annotate those Nodes with %s, or delete them", p.infrastructure.Ref.Kind,
 		p.infrastructure.Ref.Name, len(p.State.ProviderIDs), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)),
-		DeleteMachineAnnotation)))
+		scale.DeleteAnnotation)))
 	p.State.ProviderIDs, p.complete = mapped(held, func(node *corev1.Node) string { return node.Spec.ProviderID }), false
 	p.Update.ProviderIDs = contract.Change[[]string]{}
 }

@@ -86,7 +86,7 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 	}
 	if o.Policy.Leaving == nil {
 		marks := scale.Marks(kind.GVK.Group)
-		o.Policy.Leaving = func(node *corev1.Node) bool { return MarkedLeaving(node, marks...) }
+		o.Policy.Leaving = func(node *corev1.Node) bool { return scale.Marked(node.Annotations, marks...) }
 	}
 	o.Policy.DrainPolicy = cmp.Or(o.Policy.DrainPolicy, drain.DefaultPolicy())
 	return o
@@ -95,7 +95,7 @@ func (o Options) withDefaults(kind contract.MachinePoolKind) Options {
 // Policy holds the decisions that an embedder can replace one by one. It must not be changed after New.
 type Policy struct {
 	// Leaving reports whether the instance of a Node is about to leave, so that the Node is drained. It must not block. Default
-	// MarkedLeaving, with the marks of scale.Marks for the API group of the pool.
+	// scale.Marked with the marks of scale.Marks for the API group of the pool.
 	Leaving func(*corev1.Node) bool
 	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
 	// means drain.DefaultPolicy. New validates it.

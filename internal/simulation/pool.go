@@ -11,7 +11,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // Faults of pools, in histories whose root is a MachinePool.
@@ -34,7 +34,7 @@ func poolDisturbances() []disturbance {
 			}
 		}},
 		edit("user deletes the pool", ofKind(poolKind), (*World).cascades),
-		edit("user marks a node", ofKind("Node"), toggled(machinepool.DeleteMachineAnnotation)),
+		edit("user marks a node", ofKind("Node"), toggled(scale.DeleteAnnotation)),
 	}
 }
 
@@ -136,12 +136,12 @@ func (w *World) lackOfPool() string {
 func (w *World) calmPool() {
 	for _, node := range w.Objects("Node") {
 		if isMarked(node) {
-			w.patch(w.ctx, node, annotate(machinepool.DeleteMachineAnnotation, nil))
+			w.patch(w.ctx, node, annotate(scale.DeleteAnnotation, nil))
 		}
 	}
 }
 
 // isMarked reports whether a Node is marked as one that leaves.
 func isMarked(node *unstructured.Unstructured) bool {
-	return has(node, machinepool.DeleteMachineAnnotation)
+	return has(node, scale.DeleteAnnotation)
 }

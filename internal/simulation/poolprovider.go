@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	cloud "github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // pool is the provider of the MachinePool of a history, which fulfils the InfraMachinePool contract.
@@ -104,7 +104,7 @@ func (w *World) lets(i cloud.Instance) func() {
 	case machine == nil && (!w.pool.asks || node == nil || saysDrained(node)):
 		return func() { w.ends("provider", i) }
 	case machine == nil && !isMarked(node):
-		return w.sets(node, "", "metadata", "annotations", machinepool.DeleteMachineAnnotation)
+		return w.sets(node, "", "metadata", "annotations", scale.DeleteAnnotation)
 	}
 	return nil
 }

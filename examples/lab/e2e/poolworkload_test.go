@@ -12,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machinepool"
+	"github.com/machinist-dev/machinist/machineset/scale"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 	"github.com/stretchr/testify/require"
@@ -176,7 +177,7 @@ func TestAPoolHasItsNodesInAWorkloadClusterOnRealControlPlanes(t *testing.T) {
 	f.hasReady(1)
 
 	// It is drained there.
-	leave := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+machinepool.DeleteMachineAnnotation+`":""}}}`))
+	leave := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+scale.DeleteAnnotation+`":""}}}`))
 	require.NoError(t, f.nodes.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "far-0"}}, leave))
 	f.node("far-0", func(node *corev1.Node) string {
 		if !node.Spec.Unschedulable || node.Annotations[contract.DrainedAnnotation] != string(node.UID) {

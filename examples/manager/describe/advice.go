@@ -168,7 +168,7 @@ func adviceOfOwners() map[string]string {
 func adviceOfOthers() map[string]string {
 	return map[string]string{
 		machinepool.ReasonInstancesHeld: "check the list of the provider; if it is right, annotate the Nodes that the message names with " +
-			machinepool.DeleteMachineAnnotation + ", or delete them",
+			scale.DeleteAnnotation + ", or delete them",
 		machinepool.ReasonMachineNameTaken:      "delete or rename the object that has the name",
 		healthcheck.ReasonTooManyUnhealthy:      "find the common cause, or raise the limit of the check",
 		healthcheck.ReasonLimitUnreadable:       adviceLimit,
