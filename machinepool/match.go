@@ -36,8 +36,6 @@ type matchFacts struct {
 	Pool types.NamespacedName
 	// IDs are the provider IDs of the instances.
 	IDs []string
-	// Complete: the IDs are all existing instances. An incomplete list retires no Node.
-	Complete bool
 	// Recorded are the Nodes of earlier passes.
 	Recorded []contract.NodeRef
 	Nodes    noderef.Lookup
@@ -70,6 +68,11 @@ func (m *matching) free(nodes []*corev1.Node) []*corev1.Node {
 
 // all returns the Nodes of the pool that no Machine claims, those whose instance has left last.
 func (m *matching) all() []*corev1.Node { return m.free(slices.Concat(m.Nodes, m.Retired)) }
+
+// retireNone keeps the recorded Nodes that would be retired.
+func (m *matching) retireNone() {
+	m.Retired, m.kept = nil, append(m.kept, mapped(m.Retired, refOf)...)
+}
 
 // refOf returns how a Node is recorded.
 func refOf(node *corev1.Node) contract.NodeRef {
@@ -136,7 +139,7 @@ func (f *matchFacts) judge(ref contract.NodeRef, listed sets.Set[string], mine s
 	}
 	key := f.Rules.Key(node.Spec.ProviderID)
 	switch {
-	case key == "" || listed.Has(key) || !f.Complete:
+	case key == "" || listed.Has(key):
 		m.kept = append(m.kept, ref)
 	case f.claimedByOthers(node):
 	default:

@@ -58,7 +58,7 @@ func TestTheOrderOfProviderIDsAndRepeatedOnesDoNotMatter(t *testing.T) {
 	// Cluster API compares the lists with their order, and sets the ready counter back to 0 for a provider that reorders its own.
 	ids := []string{"p://1", "p://2", "p://3", "p://4"}
 	nodes := index(noderef.Rules{}, testNode("a", "p://3"), testNode("b", "p://1"), testNode("c", "p://4"))
-	want := matchNodes(matchFacts{Pool: testPool, IDs: ids, Nodes: nodes, Complete: true})
+	want := matchNodes(matchFacts{Pool: testPool, IDs: ids, Nodes: nodes})
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's order
 	for range 50 {
 		shuffled := append([]string{ids[random.IntN(4)], "", "p://"}, ids...)
@@ -66,7 +66,7 @@ func TestTheOrderOfProviderIDsAndRepeatedOnesDoNotMatter(t *testing.T) {
 		if !sameInstances(ids, shuffled, noderef.Rules{}) {
 			t.Fatalf("%v names other instances than %v", shuffled, ids)
 		}
-		got := matchNodes(matchFacts{Pool: testPool, IDs: shuffled, Nodes: nodes, Complete: true})
+		got := matchNodes(matchFacts{Pool: testPool, IDs: shuffled, Nodes: nodes})
 		if diff := cmp.Diff(want.refs(), got.refs()); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
@@ -80,7 +80,7 @@ func TestNodesAreMatchedByThePluggableMatcher(t *testing.T) {
 	// kubernetes-sigs/cluster-api#7278: the list leaves the zone out, the Node does not.
 	rules := noderef.Rules{Canonical: func(id string) string { return "aws:///" + id[strings.LastIndexByte(id, '/')+1:] }}
 	nodes := index(rules, testNode("n", "aws:///us-east-2a/i-0123456789abcdef0"))
-	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"aws:////i-0123456789abcdef0"}, Nodes: nodes, Rules: rules, Complete: true})
+	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"aws:////i-0123456789abcdef0"}, Nodes: nodes, Rules: rules})
 	if diff := cmp.Diff([]string{"n"}, names(got.Nodes)); diff != "" {
 		t.Error(diff)
 	}
@@ -90,7 +90,7 @@ func TestIDsThatEndAlikeNameDifferentInstances(t *testing.T) {
 	// Matching by the last segment broke pools of Azure (kubernetes-sigs/cluster-api-provider-azure#1503).
 	nodes := index(noderef.Rules{}, testNode("a", "azure:///scaleSets/one/virtualMachines/0"),
 		testNode("b", "azure:///scaleSets/two/virtualMachines/0"))
-	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"azure:///scaleSets/two/virtualMachines/0"}, Nodes: nodes, Complete: true})
+	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"azure:///scaleSets/two/virtualMachines/0"}, Nodes: nodes})
 	if diff := cmp.Diff([]string{"b"}, names(got.Nodes)); diff != "" {
 		t.Error(diff)
 	}
@@ -100,7 +100,7 @@ func TestANodeThatTookTheNameOfARetiredOneIsLeftAlone(t *testing.T) {
 	// Cluster API gets the Node by name and deletes it, whosever it is now.
 	recorded := []contract.NodeRef{{Name: "n", UID: "the-old-one"}}
 	nodes := index(noderef.Rules{}, testNode("n", "p://of-another-pool"))
-	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://1"}, Recorded: recorded, Nodes: nodes, Complete: true})
+	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://1"}, Recorded: recorded, Nodes: nodes})
 	if len(got.Retired) > 0 || len(got.refs()) > 0 {
 		t.Errorf("want nothing retired and nothing recorded, got %v and %v", names(got.Retired), got.refs())
 	}
@@ -111,14 +111,13 @@ func TestWhichRecordedNodesAreRetired(t *testing.T) {
 		testNode("never-recorded", "p://other"))
 	recorded := []contract.NodeRef{{Name: "left", UID: "left-uid"}, {Name: "stays", UID: "stays-uid"}, {Name: "gone", UID: "gone-uid"},
 		{Name: "without-id", UID: "without-id-uid"}}
-	facts := matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes, Complete: true}
+	facts := matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes}
 	for name, tc := range map[string]struct {
 		change func(*matchFacts)
 		want   []string
 	}{
-		"its instance left the list":              {func(*matchFacts) {}, []string{"left"}},
-		"the list lacks instances that there are": {func(f *matchFacts) { f.Complete = false }, nil},
-		"it was recorded by name alone":           {func(f *matchFacts) { f.Recorded = []contract.NodeRef{{Name: "left"}} }, nil},
+		"its instance left the list":    {func(*matchFacts) {}, []string{"left"}},
+		"it was recorded by name alone": {func(f *matchFacts) { f.Recorded = []contract.NodeRef{{Name: "left"}} }, nil},
 		"another pool names its instance now": {func(f *matchFacts) {
 			f.Claims = others{{Machine: types.NamespacedName{Name: "other"}, ProviderID: "p://left"}}
 		}, nil},
@@ -141,16 +140,20 @@ func TestWhichRecordedNodesAreRetired(t *testing.T) {
 func TestANodeIsRecordedUntilItIsGone(t *testing.T) {
 	nodes := index(noderef.Rules{}, testNode("left", "p://left"), testNode("stays", "p://stays"))
 	recorded := []contract.NodeRef{{Name: "left", UID: "left-uid"}, {Name: "stays", UID: "stays-uid"}}
-	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes, Complete: true})
+	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes})
 	if diff := cmp.Diff(recorded, got.refs()); diff != "" {
 		t.Errorf("a process that starts anew must still know whom to retire (-want +got):\n%s", diff)
+	}
+	got.retireNone()
+	if diff := cmp.Diff(recorded, got.refs()); diff != "" || len(got.Retired) > 0 {
+		t.Errorf("the list lacks instances that there are: %v retired (-want +got):\n%s", names(got.Retired), diff)
 	}
 }
 
 func TestInstancesThatSeveralNodesOrPoolsNameHaveNone(t *testing.T) {
 	nodes := index(noderef.Rules{}, testNode("a", "p://twice"), testNode("b", "p://twice"), testNode("c", "p://claimed"))
 	rival := others{{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://claimed"}}
-	facts := matchFacts{Pool: testPool, IDs: []string{"p://twice", "p://claimed"}, Nodes: nodes, Claims: rival, Complete: true}
+	facts := matchFacts{Pool: testPool, IDs: []string{"p://twice", "p://claimed"}, Nodes: nodes, Claims: rival}
 	got := matchNodes(facts)
 	if diff := cmp.Diff([]any{[]string{"p://twice"}, []string{"p://claimed"}, 0},
 		[]any{got.Ambiguous, got.Claimed, len(got.Nodes)}); diff != "" {
@@ -167,7 +170,7 @@ func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, complete bool) {
 		random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // a test's choice
 		letter := func() string { return string(rune('a' + random.IntN(8))) }
-		facts := matchFacts{Pool: testPool, Complete: complete}
+		facts := matchFacts{Pool: testPool}
 		var nodes []*corev1.Node
 		for range random.IntN(8) {
 			name := letter()
@@ -178,6 +181,9 @@ func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
 		}
 		facts.Nodes = index(noderef.Rules{}, nodes...)
 		got := matchNodes(facts)
+		if !complete {
+			got.retireNone()
+		}
 		listed := map[string]bool{}
 		for _, id := range facts.IDs {
 			listed[id] = true

@@ -57,22 +57,15 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 		return false, err
 	}
 	others := &claims{ctx: ctx, r: p.env, cluster: key}
-	facts := matchFacts{
-		Pool: p.State.Key, IDs: p.State.ProviderIDs, Complete: true, Recorded: p.State.Nodes, Nodes: p.workload.Nodes,
-		Claims: others, Rules: p.env.options.Matching,
+	p.match = matchNodes(matchFacts{
+		Pool: p.State.Key, IDs: p.State.ProviderIDs, Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Claims: others,
+		Rules: p.env.options.Matching,
+	})
+	if p.match.taken, err = p.takenByMachines(ctx, &p.match); err != nil || others.err != nil {
+		return false, cmp.Or(err, others.err)
 	}
-	p.match = matchNodes(facts) // also an incomplete list is judged as a whole: the Nodes that it names would be recorded, and speak for it
-	if p.match.taken, err = p.takenByMachines(ctx, &p.match); err != nil {
-		return false, err
-	}
-	if p.holdsList(); !p.complete && !p.Deleting() {
-		taken := p.match.taken
-		facts.IDs, facts.Complete = p.State.ProviderIDs, false
-		p.match = matchNodes(facts)
-		p.match.taken = taken
-	}
-	if others.err != nil {
-		return false, others.err
+	if p.holdsList(); !p.complete && !p.Deleting() { // an incomplete list, too, is judged as a whole: the Nodes that it names are recorded
+		p.match.retireNone()
 	}
 	if len(p.match.Claimed) > 0 {
 		p.Requeue(claimedRetry)
@@ -185,4 +178,6 @@ func (p *Scope) holdsList() {
 		scale.DeleteAnnotation)))
 	p.State.ProviderIDs, p.complete = mapped(held, func(node *corev1.Node) string { return node.Spec.ProviderID }), false
 	p.Update.ProviderIDs = contract.Change[[]string]{}
+	p.match.retireNone()
+	p.match = matching{Nodes: held, taken: p.match.taken, kept: p.match.kept, missed: p.match.missed}
 }
