@@ -151,16 +151,12 @@ func (p *Scope) drainStarted(node *corev1.Node) time.Time {
 }
 
 // isYetToBegin reports whether the drain of a Node has no record of the begin from which every process counts the limit, or the pool has to
-// cordon the Node. A drain whose recorded begin is yet to come begins anew.
+// cordon the Node. A drain whose recorded begin is yet to come begins anew. The first cordon is the pool's, with its mark. What others
+// uncordon after that is up to the Drainer, unless the Node is marked as drained: that has to go with the same patch, or the provider
+// deletes an instance that may have Pods again.
 func (p *Scope) isYetToBegin(node *corev1.Node) bool {
-	return p.drainStarted(node).IsZero() || isToCordon(node)
-}
-
-// isToCordon: the first cordon is the pool's, with its mark. What others uncordon after that is up to the Drainer, unless the Node is
-// marked as drained: that has to go with the same patch, or the provider deletes an instance that may have Pods again.
-func isToCordon(node *corev1.Node) bool {
 	_, ours := node.Annotations[CordonedAnnotation]
-	return !node.Spec.Unschedulable && (!ours || marksDrained(node))
+	return p.drainStarted(node).IsZero() || !node.Spec.Unschedulable && (!ours || marksDrained(node))
 }
 
 // beginDrains records on Nodes that their drains begin, and cordons those that are not, in one patch for each.

@@ -49,12 +49,9 @@ func (p Ports) validate() error {
 	return errors.Join(p.Check(), nodes)
 }
 
-// Defaults of Options.
-const (
-	// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The
-	// value is Cluster API's; the time begins when the instances are gone, and not when deletion was asked for.
-	DefaultNodeDeletionTimeout = 10 * time.Second
-)
+// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The value is
+// Cluster API's; the time begins when the instances are gone, and not when deletion was asked for.
+const DefaultNodeDeletionTimeout = 10 * time.Second
 
 // Options change how a Reconciler works. The zero value is ready for use.
 type Options struct {
