@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -163,15 +162,13 @@ func (p *Scope) takenByMachines(ctx context.Context, m *matching) (sets.Set[stri
 }
 
 // claimedByMachine reports whether a Machine claims a Node.
-func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (claimed bool, err error) {
+func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, error) {
 	rules, cluster := p.env.options.Matching, p.env.clusterOf(&p.State)
 	for _, key := range keysOfNode(cluster, node.Spec.ProviderID, node.Name, rules) {
-		all, failed := p.env.machines.List(ctx, cluster.Namespace, key, true, nil)
-		err = errors.Join(err, failed)
-		claimed = claimed || slices.ContainsFunc(all, func(m machine) bool { return claimsNode(m.State, node, rules) })
+		all, err := p.env.machines.List(ctx, cluster.Namespace, key, true, nil)
+		if err != nil || slices.ContainsFunc(all, func(m machine) bool { return claimsNode(m.State, node, rules) }) {
+			return err == nil, err
+		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("list Machines that claim Node %s: %w", node.Name, err)
-	}
-	return claimed, nil
+	return false, nil
 }

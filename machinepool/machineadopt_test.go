@@ -2,6 +2,7 @@ package machinepool
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,7 @@ func TestWhichMachinesAPoolAdopts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*contract.MachineState)
 		want   bool
+		goes   bool // only with the pool
 	}{
 		"without owners":                {change: func(*contract.MachineState) {}, want: true},
 		"an owner without a say":        {change: owner("v1", "ConfigMap", "x", false), want: true},
@@ -54,14 +56,20 @@ func TestWhichMachinesAPoolAdopts(t *testing.T) {
 		"labels of another cluster":     {change: labelled(contract.ClusterNameLabel, "b")},
 		"without labels":                {change: func(m *contract.MachineState) { m.Labels = nil }},
 		"no InfraMachine of the pool":   {change: func(m *contract.MachineState) { m.Infrastructure.Name = "b" }},
+		"it has lost its labels":        {change: func(m *contract.MachineState) { m.Infrastructure.Name = "unlabelled" }, goes: true},
 		"an InfraMachine of other kind": {change: func(m *contract.MachineState) { m.Infrastructure.Kind = "Other" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{listing: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{UID: "pool-uid"}}}})
 			p.State.ClusterName = "c"
+			p.State.Deleting = time.Time{}
 			adopts, err := p.adopts(t.Context(), withInfra(), restored(tc.change))
 			require.NoError(t, err)
 			require.Equal(t, tc.want, adopts)
+			p.State.Deleting = actingNow
+			adopts, err = p.adopts(t.Context(), withInfra(), restored(tc.change))
+			require.NoError(t, err)
+			require.Equal(t, tc.want || tc.goes, adopts, "in a deletion of the pool")
 		})
 	}
 }

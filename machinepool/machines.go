@@ -54,12 +54,16 @@ func (p *Scope) isFree(m *contract.Metadata) bool {
 		!slices.ContainsFunc(m.OwnerReferences, engine.IsController)
 }
 
-// adopts reports whether the pool adopts a Machine of another owner: it has the labels of the pool and no controller, and stands for an
-// InfraMachine of the pool. A restore from a backup without owner references leaves such Machines. Rule: Cluster API's MachinePool
-// controller, which finds its Machines by their labels.
+// adopts reports whether the pool adopts a Machine: it has the labels of the pool and no controller, and stands for an InfraMachine of the
+// pool. A restore from a backup without owner references leaves such Machines. A pool in deletion ends all its instances, so there the
+// InfraMachine may have lost the labels by which the pool lists it. Rule: Cluster API's MachinePool controller, which finds its Machines
+// by their labels.
 func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.MachineState) (bool, error) {
 	ref := other.Infrastructure
-	if m.infra[ref.Name] == nil || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
+	if m.gvk.Empty() || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
+		return false, nil
+	}
+	if m.infra[ref.Name] == nil && !(p.Deleting() && p.isThere(ctx, m, ref.Name)) {
 		return false, nil
 	}
 	return p.IsSame(ctx) // a pool of before must not adopt what its caches show
@@ -74,13 +78,13 @@ type machinePlan struct {
 }
 
 // plan decides about Machines, whose deletion may have been requested: each InfraMachine has one Machine, which is found by its reference,
-// whatever its name. A Machine is deleted when its InfraMachine is gone, and when a health check requests its replacement, unless it is
-// paused; which instances leave when a pool shrinks is the decision of the provider, which deletes Machines. A Machine whose InfraMachine
-// is of another kind, from an earlier provider configuration, stays: that InfraMachine was not looked up.
+// whatever its name. A Machine is deleted when its InfraMachine is gone, and, one at a time, when a health check requests its replacement,
+// unless it is paused; which instances leave when a pool shrinks is the decision of the provider, which deletes Machines. A Machine whose
+// InfraMachine is of another kind, from an earlier provider configuration, stays: that InfraMachine was not looked up.
 func (m *machines) plan(requested engine.Deletions) machinePlan {
 	var plan machinePlan
 	has := make(sets.Set[string], len(m.own))
-	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: new(maxRemediating)}}
+	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: new(1)}}
 	for _, one := range m.own {
 		infra := one.State.Infrastructure
 		has.Insert(infra.Name)
@@ -228,24 +232,20 @@ const foreignAdvice = "if it stands for the instance, remove its controller and 
 // alreadyThere distinguishes a Machine that the cache does not show yet, engine.ErrStale, from one of the same name with another owner. A
 // Machine whose labels were removed, by which it is found, gets them again.
 func (p *Scope) alreadyThere(ctx context.Context, name string) error {
-	have := p.machineNamed(types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name})
-	err := p.env.frame.Ports.APIReader.Get(ctx, client.ObjectKeyFromObject(have), have)
-	switch {
-	case external.SaysGone(err):
-		return engine.ErrStale
-	case err != nil:
-		return err
+	key, owned := types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, false
+	have := p.machineNamed(key)
+	err := p.env.machines.Existing(ctx, have, p.env.kinds.Machine.GVK.Kind, key)
+	if err == nil {
+		owned, err = p.owns(ctx, have)
 	}
-	owned, err := p.owns(ctx, have)
 	switch {
 	case err != nil:
 		return err
-	case !owned:
-		p.machines.foreign = append(p.machines.foreign, name)
-		return fmt.Errorf("create Machine %s/%s: %w of MachinePool %s: %s", p.State.Key.Namespace, name, errForeignMachine, p.State.Key.Name,
-			foreignAdvice)
+	case owned:
+		return cmp.Or(p.giveMetadata(ctx, have), engine.ErrStale)
 	}
-	return cmp.Or(p.giveMetadata(ctx, have), engine.ErrStale)
+	p.machines.foreign = append(p.machines.foreign, name)
+	return fmt.Errorf("create Machine %s: %w of MachinePool %s: %s", key, errForeignMachine, p.State.Key.Name, foreignAdvice)
 }
 
 // machineMetadata are the labels and annotations of the pool's Machines.
@@ -335,17 +335,21 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 	return left, unsure && len(left) == 0, cmp.Or(err, unknown)
 }
 
+// isThere reports whether the cache has an InfraMachine, whatever its labels.
+func (p *Scope) isThere(ctx context.Context, m *machines, name string) bool {
+	infra := &unstructured.Unstructured{}
+	infra.SetGroupVersionKind(m.gvk)
+	key := types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}
+	return p.env.frame.Ports.Cache.Get(ctx, key, infra, client.UnsafeDisableDeepCopy) == nil
+}
+
 // deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
 // which a pool lists it is not gone.
 func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
 	infra := func(m machine) types.NamespacedName {
 		return types.NamespacedName{Namespace: m.Key.Namespace, Name: m.State.Infrastructure.Name}
 	}
-	absent := slices.DeleteFunc(orphaned, func(m machine) bool {
-		unlabelled := &unstructured.Unstructured{}
-		unlabelled.SetGroupVersionKind(p.machines.gvk)
-		return p.env.frame.Ports.Cache.Get(ctx, infra(m), unlabelled, client.UnsafeDisableDeepCopy) == nil
-	})
+	absent := slices.DeleteFunc(orphaned, func(m machine) bool { return p.isThere(ctx, p.machines, m.State.Infrastructure.Name) })
 	gone, err := each(p, absent, func(m machine) error {
 		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, infra(m))
 		if err == nil && !confirmed {

@@ -104,9 +104,6 @@ type Policy struct {
 // answer or its kubeconfig is gone; then the pool is deleted without.
 const defaultUnreadLimit = 5 * time.Minute
 
-// maxRemediating is how many unhealthy Machines of a pool are deleted at the same time.
-const maxRemediating = 1
-
 // Finalizer keeps a pool until everything that belongs to it is gone. It is Cluster API's.
 const Finalizer = "machinepool.cluster.x-k8s.io"
 

@@ -111,10 +111,10 @@ func (w *World) isLeftCordoned(node *unstructured.Unstructured) bool {
 }
 
 // waitsForItsDeletion reports whether a person deletes a Machine: its owner replaces none by itself and it is outdated, its instance is
-// gone and it reports that, or it is lost.
+// gone and it reports that, also when its pool has lost it, or it is lost.
 func (w *World) waitsForItsDeletion(m *unstructured.Unstructured) bool {
 	if !ownedBySet(m) && !w.isSingle(m) {
-		return false
+		return metav1.GetControllerOf(m) == nil && strings.Contains(messages(m), "has been deleted while the Machine still exists")
 	}
 	o, old := w.ownerOf(m), w.Now().Sub(m.GetCreationTimestamp().Time) >= time.Minute // what replaces it may take so long
 	outdated := old && o != nil && o.strategy == rollout.OnDelete && !o.leaves() && o.isOutdated(m)
