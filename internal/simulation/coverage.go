@@ -53,7 +53,7 @@ func (c Coverage) add(w *World) {
 	}
 }
 
-// Print prints how often what was seen, what the histories cost, and how often each Expectation was met.
+// Print prints how often what was seen, and what the histories cost.
 func (r Report) Print(to io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(r.Seen)) {
 		if n := r.Seen[name]; n > 0 {
@@ -64,9 +64,6 @@ func (r Report) Print(to io.Writer) {
 	runtime.ReadMemStats(&memory)
 	_, _ = fmt.Fprintf(to, "%d histories with %d events, %.1f a second, %d MiB of memory at most\n", r.Histories, r.Events, r.rate(),
 		memory.Sys>>20)
-	for _, e := range r.Expected {
-		_, _ = fmt.Fprintf(to, "%8d  expected: %s until %s: %s | %s\n", e.Met, e.Seed, e.Mechanism, e.Invariant, e.Text)
-	}
 }
 
 // Never returns the faults, traits and steps, and of some reasons of conditions those, that no history had.

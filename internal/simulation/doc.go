@@ -38,8 +38,7 @@
 // The same seed gives the same history, line by line, on every machine. A broken invariant is a BrokenError with its History; Shrunk finds
 // one with fewer faults that breaks the same invariant. Report.Print prints how often each fault, trait, result of a step and reason of a
 // condition was seen. What never occurs in "make simulate", also of the blocks of pure packages with COVER=file, is listed with the reason
-// in testdata/never.txt; testdata/expected.txt has the invariants that are broken until a mechanism has been written again, and
-// testdata/defects the planted defects with the histories or the unit test that find them.
+// in testdata/never.txt, and testdata/defects has the planted defects with the histories or the unit test that find them.
 //
 // # Limits
 //

@@ -47,16 +47,8 @@ func (h *History) Table() string {
 type BrokenError struct {
 	History
 
-	// Invariant is its name, and Message says what is wrong. Causes are facts behind it, by which an Expectation knows it.
+	// Invariant is its name, and Message says what is wrong.
 	Invariant, Message string
-	Causes             []string
-}
-
-// caused is an error with its causes.
-type caused struct {
-	error
-
-	causes []string
 }
 
 // Error implements error.

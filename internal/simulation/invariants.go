@@ -130,7 +130,7 @@ func oneInstance(w *World, _ Write) error {
 			n = alive[token]
 		}
 		if n > 1 {
-			return caused{fmt.Errorf("%s has %d", m.GetName(), n), []string{fmt.Sprintf("deleted for a copy: %t", taken)}}
+			return fmt.Errorf("%s has %d", m.GetName(), n)
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,27 +25,10 @@ type Seeds struct {
 	// Needs are traits of the World and faults: a history without one of them is not run. A planted defect makes a difference only where
 	// there is what it breaks.
 	Needs []string
-	// Expected are broken invariants that are counted by themselves.
-	Expected []Expectation
 	// FailFast stops at the first broken invariant.
 	FailFast bool
 	// Progress receives a line for each broken invariant at once, and one about all histories now and then; nil prints nothing.
 	Progress io.Writer
-}
-
-// Expectation is an invariant that one seed, or any for "*", breaks until a mechanism has been written again.
-type Expectation struct {
-	Seed, Mechanism string
-	// Invariant is the beginning of its name. Text is one of the causes for any seed, or "any", or else the story of the seed.
-	Invariant, Text string
-	// Met counts the histories that break it.
-	Met int
-}
-
-// covers reports whether a broken invariant is the one that is expected.
-func (e Expectation) covers(seed uint64, broken *BrokenError) bool {
-	return strings.HasPrefix(broken.Invariant, e.Invariant) &&
-		(e.Seed == strconv.FormatUint(seed, 10) || e.Seed == "*" && (e.Text == "any" || slices.Contains(broken.Causes, e.Text)))
 }
 
 // Report is what came of the histories.
@@ -55,9 +37,8 @@ type Report struct {
 	Histories, Events, Unneeded uint64
 	// Took is the time that all of them took.
 	Took time.Duration
-	// Failed are the broken invariants by seed, without those that are Expected.
-	Failed   map[uint64]string
-	Expected []Expectation
+	// Failed are the broken invariants by seed.
+	Failed map[uint64]string
 	// Seen counts what happened.
 	Seen Coverage
 }
@@ -69,7 +50,7 @@ func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
 		return Report{}, err
 	}
 	r := &running{of: s, begun: time.Now(), printed: time.Now()}
-	r.Failed, r.Expected, r.Seen = map[uint64]string{}, slices.Clone(s.Expected), Coverage{}
+	r.Failed, r.Seen = map[uint64]string{}, Coverage{}
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
@@ -133,12 +114,8 @@ func (r *running) one(ctx context.Context, seed uint64) {
 // maxFailureLine bounds the line about a broken invariant, in bytes: with what stands for the rest there are at most 300.
 const maxFailureLine = 300 - len(" ...")
 
-// breaks counts a broken invariant that is expected, and prints another one: a run may last for hours.
+// breaks prints a broken invariant at once: a run may last for hours.
 func (r *running) breaks(seed uint64, broken *BrokenError) {
-	if i := slices.IndexFunc(r.Expected, func(e Expectation) bool { return e.covers(seed, broken) }); i >= 0 {
-		r.Expected[i].Met++
-		return
-	}
 	r.Failed[seed] = broken.Error()
 	if r.of.Progress != nil {
 		line := fmt.Sprintf("seed %d fails: %s", seed, strings.Join(strings.Fields(broken.Error()), " "))

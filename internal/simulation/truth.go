@@ -58,8 +58,7 @@ func (t truth) denies(w *World, obj *unstructured.Unstructured, what string) err
 	}
 	if want := t.want(w, obj); want != got && want != unasked {
 		name := obj.GetNamespace() + "/" + obj.GetName()
-		err := fmt.Errorf("%s %s has %q and not %q: %s", obj.GetKind(), name, got, want, messages(obj))
-		return caused{err, []string{name, "has " + got, "reason " + reasonOf(obj, what), textAt(obj, "spec", "rollout", "strategy", "type")}}
+		return fmt.Errorf("%s %s has %q and not %q: %s", obj.GetKind(), name, got, want, messages(obj))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string,
 	key := fmt.Sprintln(obj.GetUID(), reason, text)
 	looks := w.habits != nil && obj.GetObjectKind().GroupVersionKind().Kind == "Machine" // each look may find something else
 	if p.told[key] && !looks && !isAttempt(reason) {
-		w.fail(toldOnce, caused{fmt.Errorf("%s %s: %s", reason, obj.GetName(), text), []string{reason}})
+		w.fail(toldOnce, fmt.Errorf("%s %s: %s", reason, obj.GetName(), text))
 	}
 	p.told[key] = w.calm || !w.isPruned(obj) // what could not be stored is found again
 	if refused, is := strings.CutPrefix(text, "Failed to create Machines: "); is {

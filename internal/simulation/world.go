@@ -3,7 +3,6 @@ package simulation
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -257,11 +256,7 @@ func (w *World) check(e Write) {
 // fail keeps the first failure.
 func (w *World) fail(invariant string, err error) {
 	if err != nil && w.broken == nil {
-		because, _ := errors.AsType[caused](err)
-		if w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0 {
-			because.causes = append(because.causes, "copies")
-		}
-		w.broken = &BrokenError{Invariant: invariant, Message: err.Error(), Causes: because.causes}
+		w.broken = &BrokenError{Invariant: invariant, Message: err.Error()}
 	}
 }
 
