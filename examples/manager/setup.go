@@ -256,7 +256,8 @@ func contractVersions(o settings) []contract.Version {
 // passOptions are the options of the reconcilers of all kinds, without metrics.
 func passOptions(mgr ctrl.Manager, o settings) pass.Options {
 	return pass.Options{
-		ContractVersions: contractVersions(o), StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, Recorder: mgr.GetEventRecorder(userAgent),
+		StatusDelay: statusDelay(o), WatchFilter: o.Machines.WatchFilter, ContractVersions: contractVersions(o),
+		Recorder:   mgr.GetEventRecorder(userAgent),
 		Controller: controller.Options{MaxConcurrentReconciles: o.Machines.Workers},
 	}
 }

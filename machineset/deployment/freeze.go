@@ -11,8 +11,8 @@ import (
 // StepFreeze is the name of the step that FreezeStep returns.
 const StepFreeze = "freeze"
 
-// FreezeStep returns a step that freezes a deployment while one of its sets is frozen, as scale.FollowFreeze decides: it writes the label, the
-// condition Frozen and an event. The sets are frozen by machineset.FreezeStep. Put it behind StepSets:
+// FreezeStep returns a step that freezes a deployment while one of its sets is frozen, as scale.FollowFreeze decides: it writes the label,
+// the condition Frozen and an event. The sets are frozen by machineset.FreezeStep. Put it behind StepSets:
 //
 //	steps := deployment.Steps().InsertAfter(deployment.StepSets, deployment.FreezeStep())
 func FreezeStep() Step {
