@@ -103,7 +103,7 @@ type MachineSpec struct {
 	ReadinessGates []ReadinessGate
 	Taints         []Taint
 	// NodeLabels and NodeAnnotations are for the Node alone, whatever their keys. Cluster API has none: there the Node gets some of the
-	// Machine's own.
+	// Machine's own. The Nodes of a pool get none of them.
 	NodeLabels, NodeAnnotations map[string]string
 }
 

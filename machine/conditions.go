@@ -23,8 +23,8 @@ import (
 //     of a problem that a person can fix;
 //   - Ready, which summarizes Deleting, Updating, BootstrapConfigReady, InfrastructureReady, NodeHealthy, HealthCheckSucceeded if it is
 //     present, and the readiness gates of the Machine: problems first, then unknown conditions; in a deletion its stage alone. A failed
-//     step of your own keeps a Machine from becoming Ready, with reason InternalError and the text of its error; a Machine that is Ready
-//     stays Ready, with that text;
+//     step of your own, and a label or taint that the API server does not accept for the Node, keep a Machine from becoming Ready, with
+//     reason InternalError and the text of the error; a Machine that is Ready stays Ready, with that text;
 //   - Available, when it has been ready for spec.minReadySeconds;
 //   - UpToDate, which the owner of the Machine sets, who knows the template: for one of a MachineDeployment its reconciler.
 //

@@ -49,7 +49,9 @@
 // # Limits
 //
 // A Machine that has or may have a Node in a workload cluster that is permanently gone waits in its deletion until its Cluster is
-// deleted too, or the stages that need the Node have limits. Hooks have none. status.nodeInfo is not copied from the Node.
+// deleted too, or the stages that need the Node have limits. Hooks have none. A Machine that a backup brings back as
+// it was before its deletion leaves its Node unschedulable, since nothing tells the cordon of a drain from a person's: uncordon it.
+// status.nodeInfo is not copied from the Node.
 //
 // The priority queue of controller-runtime v0.24 can hang when its manager stops (kubernetes-sigs/controller-runtime#3538): set
 // Controller.UsePriorityQueue to false in the options of a manager that must end cleanly.

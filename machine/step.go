@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -112,7 +113,8 @@ func neverSet(steps []Step) (conditions []string) {
 func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	id := s.State.ProviderID
 	result, err := step.Run(ctx, s)
-	tells := !step.IsStandard() // the others have conditions of their own
+	// the others have conditions of their own; the API server of the Nodes validates labels that come from the spec of the Machine
+	tells := !step.IsStandard() || step.Name == StepPropagate && apierrors.IsInvalid(err)
 	if err == nil && s.State.ProviderID != id {
 		if err = s.checkStored(); err != nil { // the Node that matches it would never be drained
 			s.State.ProviderID, s.Update.ProviderID, tells = id, contract.Change[string]{}, true

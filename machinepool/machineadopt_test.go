@@ -57,11 +57,13 @@ func TestWhichMachinesAPoolAdopts(t *testing.T) {
 		"without labels":                {change: func(m *contract.MachineState) { m.Labels = nil }},
 		"no InfraMachine of the pool":   {change: func(m *contract.MachineState) { m.Infrastructure.Name = "b" }},
 		"it has lost its labels":        {change: func(m *contract.MachineState) { m.Infrastructure.Name = "unlabelled" }, goes: true},
+		"one of another owner":          {change: func(m *contract.MachineState) { m.Infrastructure.Name = "others" }},
 		"an InfraMachine of other kind": {change: func(m *contract.MachineState) { m.Infrastructure.Kind = "Other" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{listing: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{UID: "pool-uid"}}}})
 			p.State.ClusterName = "c"
+			p.infrastructure.Ref = contract.Ref{Group: "infrastructure.cluster.x-k8s.io", Kind: "FakeMachinePool", Name: "infra"}
 			p.State.Deleting = time.Time{}
 			adopts, err := p.adopts(t.Context(), withInfra(), restored(tc.change))
 			require.NoError(t, err)
@@ -70,6 +72,9 @@ func TestWhichMachinesAPoolAdopts(t *testing.T) {
 			adopts, err = p.adopts(t.Context(), withInfra(), restored(tc.change))
 			require.NoError(t, err)
 			require.Equal(t, tc.want || tc.goes, adopts, "in a deletion of the pool")
+			adopts, err = p.adopts(t.Context(), &machines{gvk: withInfra().gvk}, restored(tc.change))
+			require.NoError(t, err)
+			require.False(t, adopts, "before the first list has come back")
 		})
 	}
 }

@@ -55,15 +55,14 @@ func (p *Scope) isFree(m *contract.Metadata) bool {
 }
 
 // adopts reports whether the pool adopts a Machine: it has the labels of the pool and no controller, and stands for an InfraMachine of the
-// pool. A restore from a backup without owner references leaves such Machines. A pool in deletion ends all its instances, so there the
-// InfraMachine may have lost the labels by which the pool lists it. Rule: Cluster API's MachinePool controller, which finds its Machines
-// by their labels.
+// pool. A restore from a backup without owner references leaves such Machines. Rule: Cluster API's MachinePool controller, which finds its
+// Machines by their labels.
 func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.MachineState) (bool, error) {
 	ref := other.Infrastructure
 	if m.gvk.Empty() || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
 		return false, nil
 	}
-	if m.infra[ref.Name] == nil && !(p.Deleting() && p.isThere(ctx, m, ref.Name)) {
+	if m.infra[ref.Name] == nil && !p.hasUnlabelled(ctx, m, ref.Name) {
 		return false, nil
 	}
 	return p.IsSame(ctx) // a pool of before must not adopt what its caches show
@@ -335,12 +334,27 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 	return left, unsure && len(left) == 0, cmp.Or(err, unknown)
 }
 
-// isThere reports whether the cache has an InfraMachine, whatever its labels.
-func (p *Scope) isThere(ctx context.Context, m *machines, name string) bool {
+// infraNamed returns an InfraMachine, whatever its labels, nil where the cache has none. The first list of the kind has come back.
+func (p *Scope) infraNamed(ctx context.Context, m *machines, name string) *unstructured.Unstructured {
 	infra := &unstructured.Unstructured{}
 	infra.SetGroupVersionKind(m.gvk)
 	key := types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}
-	return p.env.frame.Ports.Cache.Get(ctx, key, infra, client.UnsafeDisableDeepCopy) == nil
+	if p.env.frame.Ports.Cache.Get(ctx, key, infra, client.UnsafeDisableDeepCopy) != nil {
+		return nil
+	}
+	return infra
+}
+
+// hasUnlabelled reports whether an InfraMachine that has lost the labels by which the pool lists it belongs to the InfraMachinePool
+// nevertheless. That matters in a deletion, which ends its instance too.
+func (p *Scope) hasUnlabelled(ctx context.Context, m *machines, name string) bool {
+	if !p.Deleting() || m.infra == nil {
+		return false
+	}
+	infra, of := p.infraNamed(ctx, m, name), p.infrastructure.Ref
+	return infra != nil && slices.ContainsFunc(infra.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return ref.Kind == of.Kind && ref.Name == of.Name && engine.Group(ref.APIVersion) == of.Group
+	})
 }
 
 // deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
@@ -349,7 +363,9 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
 	infra := func(m machine) types.NamespacedName {
 		return types.NamespacedName{Namespace: m.Key.Namespace, Name: m.State.Infrastructure.Name}
 	}
-	absent := slices.DeleteFunc(orphaned, func(m machine) bool { return p.isThere(ctx, p.machines, m.State.Infrastructure.Name) })
+	absent := slices.DeleteFunc(orphaned, func(m machine) bool {
+		return p.infraNamed(ctx, p.machines, m.State.Infrastructure.Name) != nil
+	})
 	gone, err := each(p, absent, func(m machine) error {
 		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, infra(m))
 		if err == nil && !confirmed {

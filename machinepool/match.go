@@ -57,8 +57,9 @@ type matching struct {
 	// OfMachines are the names of Nodes that would leave, and are left alone because Machines claim them. taken are those of all such Nodes.
 	OfMachines []string
 	taken      sets.Set[string]
-	// kept are recorded Nodes that are neither the pool's now nor to be retired, and missed those that the index does not have.
-	kept, missed []contract.NodeRef
+	// kept are recorded Nodes that are neither the pool's now nor to be retired, missed those that the index does not have, and moved those
+	// whose instance another object names.
+	kept, missed, moved []contract.NodeRef
 }
 
 // free returns the Nodes that the pool cordons, drains and deletes.
@@ -69,9 +70,10 @@ func (m *matching) free(nodes []*corev1.Node) []*corev1.Node {
 // all returns the Nodes of the pool that no Machine claims, those whose instance has left last.
 func (m *matching) all() []*corev1.Node { return m.free(slices.Concat(m.Nodes, m.Retired)) }
 
-// retireNone keeps the recorded Nodes that would be retired.
+// retireNone keeps the recorded Nodes that would be retired or given up.
 func (m *matching) retireNone() {
-	m.Retired, m.kept = nil, append(m.kept, mapped(m.Retired, refOf)...)
+	m.kept = slices.Concat(m.kept, m.moved, mapped(m.Retired, refOf))
+	m.Retired, m.moved = nil, nil
 }
 
 // refOf returns how a Node is recorded.
@@ -142,6 +144,7 @@ func (f *matchFacts) judge(ref contract.NodeRef, listed sets.Set[string], mine s
 	case key == "" || listed.Has(key):
 		m.kept = append(m.kept, ref)
 	case f.claimedByOthers(node):
+		m.moved = append(m.moved, ref)
 	default:
 		m.Retired = append(m.Retired, node)
 	}

@@ -150,6 +150,20 @@ func TestANodeIsRecordedUntilItIsGone(t *testing.T) {
 	}
 }
 
+func TestANodeThatAnotherPoolNamesIsGivenUpByACompleteListAlone(t *testing.T) {
+	recorded := []contract.NodeRef{{Name: "moved", UID: "moved-uid"}}
+	rival := others{{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://moved"}}
+	nodes := index(noderef.Rules{}, testNode("moved", "p://moved"))
+	got := matchNodes(matchFacts{Pool: testPool, Recorded: recorded, Nodes: nodes, Claims: rival})
+	if refs := got.refs(); len(refs) > 0 {
+		t.Errorf("it is still recorded: %v", refs)
+	}
+	got.retireNone()
+	if diff := cmp.Diff(recorded, got.refs()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestInstancesThatSeveralNodesOrPoolsNameHaveNone(t *testing.T) {
 	nodes := index(noderef.Rules{}, testNode("a", "p://twice"), testNode("b", "p://twice"), testNode("c", "p://claimed"))
 	rival := others{{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://claimed"}}

@@ -51,6 +51,7 @@ func decideLedger(owner contract.Common, highest int64, controls bool) (ledger s
 	case found && ledger.Set != "" && highest < ledger.Next:
 		return ledger, false, false, nil
 	case controls && owner.Deleting.IsZero():
+		rebuilt.Replaced = ledger.Replaced
 		return rebuilt, true, false, nil
 	case !found:
 		return scale.NewLedger(), false, false, nil
@@ -78,7 +79,9 @@ func (s *Scope[S, U, CS, CU]) rebuildLedger(ctx context.Context) error {
 	if shows, err := s.ShowsAll(ctx); err != nil || !shows {
 		return err
 	}
-	return s.commit(ctx, scale.Rebuilt(s.owner.Common().UID, s.highest))
+	ledger := scale.Rebuilt(s.owner.Common().UID, s.highest)
+	ledger.Replaced = s.Ledger.Replaced
+	return s.commit(ctx, ledger)
 }
 
 // WriteLedger writes a ledger that differs from the stored one, with the resourceVersion of the owner that was read, and sets Ledger. An

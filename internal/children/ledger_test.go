@@ -13,6 +13,8 @@ import (
 func TestDecideLedger(t *testing.T) {
 	t.Parallel()
 	rebuilt, own := scale.Rebuilt("set", 3), scale.Ledger{Set: "set", Next: 4}
+	replacing := rebuilt
+	replacing.Replaced = scale.Replacements{Names: []string{"a"}, From: 1, Count: 1}
 	for name, tc := range map[string]struct {
 		text                      string
 		highest                   int64
@@ -21,10 +23,12 @@ func TestDecideLedger(t *testing.T) {
 		lost, foreign, unreadable bool
 		ledger                    scale.Ledger
 	}{
-		"a new owner":                               {ledger: scale.NewLedger()},
-		"its own":                                   {text: own.String(), highest: 3, controls: true, ledger: own},
-		"its own, and all children are gone":        {text: own.String(), ledger: own},
-		"an earlier one was put back":               {text: `{"uid":"set","next":3}`, highest: 3, controls: true, lost: true, ledger: rebuilt},
+		"a new owner":                        {ledger: scale.NewLedger()},
+		"its own":                            {text: own.String(), highest: 3, controls: true, ledger: own},
+		"its own, and all children are gone": {text: own.String(), ledger: own},
+		"an earlier one was put back":        {text: `{"uid":"set","next":3}`, highest: 3, controls: true, lost: true, ledger: rebuilt},
+		"the first replacement was before the first slot": {text: `{"next":1,"replaced":{"names":["a"],"from":1,"count":1}}`, highest: 3,
+			controls: true, lost: true, ledger: replacing},
 		"one of before the first slot was put back": {text: `{"next":1}`, highest: 3, controls: true, lost: true, ledger: rebuilt},
 		"it was taken away":                         {highest: 3, controls: true, lost: true, ledger: rebuilt},
 		"another program has led the owner":         {controls: true, lost: true, ledger: scale.Rebuilt("set", 0)},

@@ -186,7 +186,7 @@ func (c *Collector) observe(ctx context.Context) (facts orphanFacts, next time.D
 // list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Those that have to
 // wait come first in the next pass, which is due when the turn of an account may have come, if a cluster was not listed for a whole Period.
 // Each pass reads all Machines: it is no sooner than after a fifteenth of the Period.
-func (c *Collector) list(ctx context.Context, owners []owner, into *orphanFacts) (next time.Duration, errs []error) {
+func (c *Collector) list(ctx context.Context, owners []Owner, into *orphanFacts) (next time.Duration, errs []error) {
 	listed, now := map[string]time.Time{}, c.options.Clock.Now()
 	for i := range owners {
 		listed[owners[i].Cluster] = c.listed[owners[i].Cluster]

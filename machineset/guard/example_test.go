@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"context"
 	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -9,6 +10,15 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machineset/guard"
 )
+
+// Instances that belong to objects of another controller on the same account are no orphans.
+func ExampleSource() {
+	others := func(context.Context) ([]guard.Owner, error) {
+		return []guard.Owner{{UID: "their-token", Cluster: "default/demo", Name: "gateway", ProviderID: "aws:///eu-1a/i-1"}}, nil
+	}
+	_ = guard.CollectorOptions{Sources: []guard.Source{others}} // beside guard.MachinesOf
+	// Output:
+}
 
 // Report instances without a Machine. With Delete they are deleted after several confirmations.
 func ExampleNewCollector() {

@@ -28,8 +28,8 @@ type instanceKey struct{ Cluster, Token, ProviderID string }
 // key returns the key of an instance.
 func (i Instance) key() instanceKey { return instanceKey{i.Cluster, i.Token, i.ProviderID} }
 
-// owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
-type owner struct {
+// Owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
+type Owner struct {
 	// UID is the token of its instance.
 	UID types.UID
 	// Cluster is what it belongs to. Name and ProviderID are its own, and ProviderID may be empty.
@@ -77,7 +77,7 @@ type orphanFacts struct {
 	Unlisted  map[string]string
 	// Owners are all Machines of all namespaces, and what stands for them, as the API server itself returned them after the instances were
 	// listed, whoever reconciles them. Unread: they could not be read.
-	Owners []owner
+	Owners []Owner
 	Unread bool
 	// Frozen: an API server is, or was a moment ago, unreachable.
 	Frozen bool

@@ -25,8 +25,8 @@ func instance(i int) Instance {
 	}
 }
 
-func machineOf(i int) owner {
-	return owner{
+func machineOf(i int) Owner {
+	return Owner{
 		UID: types.UID(fmt.Sprintf("uid-%d", i)), Cluster: "demo", Name: fmt.Sprintf("m-%d", i), ProviderID: fmt.Sprintf("cloud://zone/i-%d", i),
 		Created: noon.Add(-24 * time.Hour),
 	}
@@ -153,7 +153,7 @@ func TestAFleetIsNotDeletedByOrphanCollection(t *testing.T) {
 		"the Machines could not be read": {func(f *orphanFacts) { f.Unread, f.Owners = true, nil },
 			"the Machines could not be read from the API server"},
 		"the list of Machines is empty": {func(f *orphanFacts) { f.Owners = nil }, "the API server has no Machine at all"},
-		"it has those of other clusters": {func(f *orphanFacts) { f.Owners = []owner{{UID: "x", Cluster: "other"}} },
+		"it has those of other clusters": {func(f *orphanFacts) { f.Owners = []Owner{{UID: "x", Cluster: "other"}} },
 			"the cluster has no Machine"},
 		"it is short": {func(f *orphanFacts) { f.Owners = f.Owners[:9] },
 			"11 instances have no Machine and 9 have one: the Machines may be incomplete"},
@@ -318,7 +318,7 @@ func TestAnInstanceThatIsListedTwiceIsDeletedOnce(t *testing.T) {
 }
 
 // observes makes the facts of the next pass up: some of the Machines are missing, or something could not be read.
-func (f *fleet) observes(chance *rand.Rand, whole []owner) {
+func (f *fleet) observes(chance *rand.Rand, whole []Owner) {
 	f.facts.Unread, f.facts.Frozen = chance.Intn(6) == 0, chance.Intn(6) == 0
 	f.facts.Unlisted = nil
 	if chance.Intn(6) == 0 {

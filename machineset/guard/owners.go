@@ -10,12 +10,12 @@ import (
 
 // owners finds what an instance belongs to.
 type owners struct {
-	byToken, byID, byName map[string]*owner
+	byToken, byID, byName map[string]*Owner
 	count                 map[string]int
 }
 
-func newOwners(all []owner) owners {
-	o := owners{map[string]*owner{}, map[string]*owner{}, map[string]*owner{}, map[string]int{}}
+func newOwners(all []Owner) owners {
+	o := owners{map[string]*Owner{}, map[string]*Owner{}, map[string]*Owner{}, map[string]int{}}
 	for i := range all {
 		one := &all[i]
 		o.byToken[string(one.UID)] = one
@@ -42,7 +42,7 @@ func idKeys(id string) []string {
 }
 
 // of returns the owners of an instance by its token, its provider ID and its name, nil where there is none.
-func (o owners) of(i Instance) (token, id, name *owner) {
+func (o owners) of(i Instance) (token, id, name *Owner) {
 	for _, key := range idKeys(i.ProviderID) {
 		id = cmp.Or(id, o.byID[key])
 	}
@@ -50,7 +50,7 @@ func (o owners) of(i Instance) (token, id, name *owner) {
 }
 
 // isListed reports whether the instance that an owner has recorded is among some.
-func (o *owner) isListed(instances []Instance) bool {
+func (o *Owner) isListed(instances []Instance) bool {
 	return slices.ContainsFunc(instances, func(i Instance) bool { return shareID(o.ProviderID, i.ProviderID) })
 }
 

@@ -13,13 +13,13 @@ import (
 
 // Source returns all objects of a kind that an instance may belong to, as the API server itself has them, of all namespaces and whoever
 // reconciles them. An error says that they are not all known.
-type Source = func(context.Context) ([]owner, error)
+type Source = func(context.Context) ([]Owner, error)
 
 // MachinesOf returns the Source of Machines of a kind, whose instances have the UID of the Machine as their token, as machine.WithDriver
 // makes them. The reader must not be a cache.
 func MachinesOf(reader client.Reader, kind contract.Kind) Source {
-	return func(ctx context.Context) ([]owner, error) {
-		return live(ctx, reader, kind, func(m *contract.MachineState) owner {
+	return func(ctx context.Context) ([]Owner, error) {
+		return live(ctx, reader, kind, func(m *contract.MachineState) Owner {
 			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
 		})
 	}
@@ -28,23 +28,23 @@ func MachinesOf(reader client.Reader, kind contract.Kind) Source {
 // InfraMachinesOf returns the Source of InfraMachines of a kind, whose instances have the UID of the InfraMachine as their token, as
 // package inframachine makes them. The Machines above them are another Source. The reader must not be a cache.
 func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Source {
-	return func(ctx context.Context) ([]owner, error) {
-		return live(ctx, reader, kind, func(m *contract.ProvidedMachineState) owner {
+	return func(ctx context.Context) ([]Owner, error) {
+		return live(ctx, reader, kind, func(m *contract.ProvidedMachineState) Owner {
 			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
 		})
 	}
 }
 
 // ownerOf is the owner of an object, whose cluster is named across namespaces, as in Instance.Cluster.
-func ownerOf(m *contract.Metadata, cluster, id string) owner {
-	return owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
+func ownerOf(m *contract.Metadata, cluster, id string) Owner {
+	return Owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
 }
 
 // live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
 func live[S, U any](
-	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) owner,
-) ([]owner, error) {
-	var all []owner
+	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) Owner,
+) ([]Owner, error) {
+	var all []Owner
 	var errs []error
 	list := engine.NewList(kind)
 	err := reader.List(ctx, list)
@@ -67,8 +67,8 @@ func live[S, U any](
 }
 
 // read joins the objects of all Sources.
-func read(ctx context.Context, sources []Source) ([]owner, error) {
-	var all []owner
+func read(ctx context.Context, sources []Source) ([]Owner, error) {
+	var all []Owner
 	for _, source := range sources {
 		some, err := source(ctx)
 		if err != nil {

@@ -13,7 +13,7 @@ const (
 	// FreezeLabel, with the value True, keeps a set from creating Machines and a deployment from starting a step that creates some.
 	FreezeLabel = "machinist.dev/freeze"
 	// FrozenByAnnotation says why the label was set without a person: its value is a reason of the condition Frozen. Without it the label
-	// is a person's, and stays until a person removes it or asks to unfreeze. Package guard removes an annotation that has no label.
+	// is a person's, and stays until a person removes it or asks to unfreeze. The step of the freeze removes an annotation that has no label.
 	FrozenByAnnotation = "machinist.dev/frozen-by"
 	// UnfreezeAnnotation of a set, or of a deployment for all its sets, with any value, ends a freeze. It is removed when that is done.
 	UnfreezeAnnotation = "machinist.dev/unfreeze"

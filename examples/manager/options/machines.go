@@ -28,7 +28,7 @@ type Machines struct {
 	// Workers is how many objects of each kind are reconciled at the same time. Kubermatic's page has a table: 5 to 10 for fewer than 50
 	// Nodes, 10 to 20 for up to 200, 20 to 50 for more.
 	Workers int
-	// StatusDelay is the delay before an intermediate status is written; 0 writes every stage.
+	// StatusDelay is the least time between two writes of a status; 0 writes every stage.
 	StatusDelay time.Duration
 	// DrainVolumesInTurn drains Pods with volumes one after the other.
 	DrainVolumesInTurn bool

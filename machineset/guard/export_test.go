@@ -1,4 +1,0 @@
-package guard
-
-// Owner is what a Source returns.
-type Owner = owner
