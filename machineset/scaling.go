@@ -3,8 +3,6 @@ package machineset
 import (
 	"context"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -13,10 +11,6 @@ import (
 // scale decides how many Machines to create or delete, and does it. Names are reserved in the ledger before objects are created under
 // them, and leave it before a Machine is deleted.
 func (s *Scope) scale(ctx context.Context) error {
-	made := func(e scale.Entry) (client.Object, error) { return s.newMachine(s.seed(e)) }
-	if err := s.machines.Repair(ctx, made); err != nil {
-		return err
-	}
 	desired, known := s.State.Replicas.Get()
 	if s.Deleting() {
 		desired, known = 0, true

@@ -142,10 +142,3 @@ func (c claim) String() string {
 	}
 	return fmt.Sprintf("claim(%d)", uint8(c))
 }
-
-func TestLackingTextsAreAddedAndOthersStay(t *testing.T) {
-	t.Parallel()
-	have := map[string]string{"a": "changed since", "c": "of another writer"}
-	require.Equal(t, map[string]string{"b": "2"}, lacking(have, map[string]string{"a": "1", "b": "2"}))
-	require.Empty(t, lacking(have, nil))
-}

@@ -8,7 +8,7 @@
 //     controller, takes back those of an owner of the same name that was restored from a backup, and releases those that have lost the
 //     labels which the owner gave them. A ledger that was lost is rebuilt behind all slots that can have been taken.
 //     A child that the API server has stored without what its owner recognizes it by keeps its slot, and holds the owner until
-//     [Scope.Repair] or a person has mended that; a child of another Cluster holds it too;
+//     a person has mended that, and has deleted the child or given it what it lacks; a child of another Cluster holds it too;
 //  2. [Scope.Sync] calls a function for children that are not in step with the owner;
 //  3. [Scope.AwaitRestored] holds an owner that was restored before its children, and [Scope.Settle] returns the ledger to decide on;
 //  4. [Scope.Grow] asks the API server whether the cache shows all children, before each reservation, reserves slots, writes the ledger on

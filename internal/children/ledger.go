@@ -112,8 +112,7 @@ func (s *Scope[S, U, CS, CU]) Settle() scale.Ledger {
 	}
 	there := map[string]bool{}
 	for _, m := range s.Own {
-		_, isUnkept := s.unkept[m.Key.Name]
-		there[m.Key.Name] = !isUnkept
+		there[m.Key.Name] = !s.unkept[m.Key.Name]
 	}
 	return s.Ledger.Settle(there)
 }

@@ -1,10 +1,7 @@
 package children
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,9 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -46,7 +41,7 @@ func (s *Scope[S, U, CS, CU]) notKept(obj client.Object, e scale.Entry) error {
 		return nil
 	}
 	return fmt.Errorf("%s was created, and the API server has stored it without %s: its CRD does not keep that, or a webhook removes it: "+
-		"mend that, and delete the %s if it stays so", s.frame.says(s.key(e.Name)), lost, s.frame.kind.GVK.Kind)
+		"mend that, and delete the %s, or give it what it lacks", s.frame.says(s.key(e.Name)), lost, s.frame.kind.GVK.Kind)
 }
 
 // reserved returns the entry of the ledger for a name.
@@ -56,38 +51,6 @@ func (s *Scope[S, U, CS, CU]) reserved(name string) (scale.Entry, bool) {
 		return scale.Entry{}, false
 	}
 	return s.Ledger.Pending[at], true
-}
-
-// Repair gives the metadata of creation again to the children that were stored without it. made returns a child as it is created, and
-// creates nothing. The owner stays held in this pass.
-func (s *Scope[S, U, CS, CU]) Repair(ctx context.Context, made func(scale.Entry) (client.Object, error)) error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(s.unkept)) {
-		one := s.unkept[name]
-		if s.frame.owner.Writer.Behind(one.Object) {
-			continue
-		}
-		e, _ := s.reserved(name)
-		want, err := made(e)
-		if err == nil {
-			var u CU
-			m := engine.ChangesOf(&u).MetadataUpdate
-			*m = Given{}.Changes(one.Metadata, lacking(one.Labels, want.GetLabels()), lacking(one.Annotations, want.GetAnnotations()))
-			m.OwnerReferences = contract.SetTo(Owned(one.OwnerReferences, s.frame.owner.OwnerReference(s.owner.Common().Metadata, true)))
-			_, err = engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, one.Object, u)
-		}
-		if !external.SaysGone(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// lacking are the texts that an object does not have. Those with another value stay: annotations change in the life of a child.
-func lacking(have, want map[string]string) map[string]string {
-	all := maps.Clone(want)
-	maps.DeleteFunc(all, func(key, _ string) bool { _, found := have[key]; return found })
-	return all
 }
 
 // recognize holds an owner with a child that was not stored as it was created, or that is of another Cluster: the name of a Cluster never
@@ -103,9 +66,9 @@ func (s *Scope[S, U, CS, CU]) recognize(m Child[CS]) {
 	if e, found := s.reserved(m.Key.Name); found {
 		if err := s.notKept(m.Object, e); err != nil {
 			if s.unkept == nil {
-				s.unkept = map[string]Child[CS]{}
+				s.unkept = map[string]bool{}
 			}
-			s.unkept[m.Key.Name] = m
+			s.unkept[m.Key.Name] = true
 			s.Hold(ReasonClaimFailed, err.Error())
 		}
 	}

@@ -50,8 +50,8 @@ type Scope[S, U, CS, CU any] struct {
 	highest    int64
 	// restored: the stored ledger is that of another owner. current: this pass has written the ledger, or confirmed that it is stored.
 	restored, current bool
-	unkept            map[string]Child[CS] // those that were not stored as they were created, by name
-	told              []engine.Event       // events that are recorded when the metadata of the owner is written
+	unkept            map[string]bool // those that were not stored as they were created, by name
+	told              []engine.Event  // events that are recorded when the metadata of the owner is written
 }
 
 // Begin fills an empty Scope for an owner. memory is what is remembered of this owner, by its UID. Begin keeps both.

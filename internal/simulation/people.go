@@ -34,7 +34,7 @@ func chores() []chore {
 		{ofSets, func(_ *World, obj *unstructured.Unstructured) bool {
 			return isFrozen(obj) && !has(obj, scale.FrozenByAnnotation)
 		}, func(*World, *unstructured.Unstructured) string { return labelPatch(scale.FreezeLabel, nil) }},
-		{"MachineSet", (*World).isTaken, (*World).removed}, {"Machine", (*World).waitsForItsDeletion, (*World).removed},
+		{"MachineSet", (*World).isTaken, (*World).removed}, {"Machine MachineSet", (*World).isUnrecognized, (*World).removed}, {"Machine", (*World).waitsForItsDeletion, (*World).removed},
 		{"Machine", func(w *World, m *unstructured.Unstructured) bool {
 			return !isPaused(m) && m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceFailed
 		}, func(*World, *unstructured.Unstructured) string {
@@ -96,6 +96,12 @@ func asksWhetherRestored(_ *World, obj *unstructured.Unstructured) bool {
 func (w *World) isTaken(set *unstructured.Unstructured) bool {
 	o := w.ownerOf(set)
 	return o != nil && set.GetName() != o.name && set.GetLabels()["pool"] != o.name && metav1.GetControllerOf(set) == nil
+}
+
+// isUnrecognized reports whether an owner asks a person to delete a child that was stored without what it is recognized by.
+func (w *World) isUnrecognized(obj *unstructured.Unstructured) bool {
+	said := obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName() + " was created, and the API server has stored it without"
+	return slices.ContainsFunc(w.keepers(), func(owner *unstructured.Unstructured) bool { return strings.Contains(messages(owner), said) })
 }
 
 // wasRestored reports whether a person has restored a backup.

@@ -174,9 +174,6 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if s.behind() {
 		return engine.Result{RequeueAfter: engine.BehindRetry}, nil
 	}
-	if err := s.children.Repair(ctx, s.newSet); err != nil {
-		return engine.Result{}, err
-	}
 	if len(s.children.Holds) > 0 {
 		return engine.Result{}, nil
 	}
