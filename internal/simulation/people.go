@@ -34,7 +34,8 @@ func chores() []chore {
 		{ofSets, func(_ *World, obj *unstructured.Unstructured) bool {
 			return isFrozen(obj) && !has(obj, scale.FrozenByAnnotation)
 		}, func(*World, *unstructured.Unstructured) string { return labelPatch(scale.FreezeLabel, nil) }},
-		{"MachineSet", (*World).isTaken, (*World).removed}, {"Machine MachineSet", (*World).isUnrecognized, (*World).removed}, {"Machine", (*World).waitsForItsDeletion, (*World).removed},
+		{"Machine MachineSet", (*World).isUnrecognized, (*World).removed},
+		{"MachineSet", (*World).isTaken, (*World).removed}, {"Machine", (*World).waitsForItsDeletion, (*World).removed},
 		{"Machine", func(w *World, m *unstructured.Unstructured) bool {
 			return !isPaused(m) && m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceFailed
 		}, func(*World, *unstructured.Unstructured) string {
