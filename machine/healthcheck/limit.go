@@ -3,6 +3,8 @@ package healthcheck
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -30,11 +32,15 @@ func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit
 		}
 		return limit, nil
 	}
-	var least, most uint32
-	if _, err := fmt.Sscanf(inRange+"\n", "[%d-%d]\n", &least, &most); err != nil || most < least {
+	inner, opened := strings.CutPrefix(inRange, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	least, most, parts := strings.Cut(inner, "-")
+	from, errFrom := strconv.ParseUint(least, 10, 31)
+	to, errTo := strconv.ParseUint(most, 10, 31)
+	if !opened || !closed || !parts || errFrom != nil || errTo != nil || to < from {
 		return Limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", errLimit, inRange)
 	}
-	return Limit{least: int(least), most: int(most), in: inRange}, nil
+	return Limit{least: int(from), most: int(to), in: inRange}, nil //nolint:gosec // 31 bits
 }
 
 // allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are

@@ -101,7 +101,7 @@ func TestALimitCountsAsClusterAPIDoes(t *testing.T) {
 		_, err := healthcheck.ParseLimit(contract.Some(intstr.FromString(wrong)), "")
 		require.ErrorIs(t, err, healthcheck.ErrLimit, wrong)
 	}
-	for _, wrong := range []string{"[5-3]", "3-5", "[3-", "[a-b]", "[3]", "[-1-3]", "[3-5]x"} {
+	for _, wrong := range []string{"[5-3]", "3-5", "[3-", "[a-b]", "[3]", "[-1-3]", "[3-5]x", "[ 3-5]", "[3-5]\nx", "[3-2147483648]"} {
 		_, err := healthcheck.ParseLimit(contract.Opt[intstr.IntOrString]{}, wrong)
 		require.ErrorIs(t, err, healthcheck.ErrLimit, wrong)
 	}
