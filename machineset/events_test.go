@@ -101,8 +101,9 @@ func TestEventsSayWhichMachinesASetAdoptsAndReleases(t *testing.T) {
 	set := w.set("workers", 1)
 	w.create(set)
 	w.told("SuccessfulAdopt", "Normal", `Adopted Machine "orphan"`)
-	w.eventually("count it", func() string {
-		if n, _, _ := unstructured.NestedInt64(w.get(set).Object, "status", "replicas"); n != 1 {
+	w.eventually("count it, and record what it gives it", func() string {
+		n, _, _ := unstructured.NestedInt64(w.get(set).Object, "status", "replicas")
+		if _, recorded := w.get(orphan).GetAnnotations()["machinist.dev/given"]; n != 1 || !recorded {
 			return w.describe(set)
 		}
 		return ""

@@ -77,7 +77,7 @@ func startOperator(t *testing.T, env *testenv.Env) {
 
 func startEnv(t *testing.T) *testenv.Env {
 	t.Helper()
-	options := fake.Options{}
+	options := fake.Options{Kinds: []fake.ServedKind{{GVK: fake.Cluster("").GetObjectKind().GroupVersionKind(), Status: true}}}
 	for kind := range goTypes() {
 		options.Kinds = append(options.Kinds, fake.ServedKind{GVK: clusterv1.GroupVersion.WithKind(kind), Status: true})
 	}
@@ -160,7 +160,7 @@ func requireOneInformer(t *testing.T, env *testenv.Env) {
 		}
 		return r.GVK.Kind
 	})
-	want := map[string]int{}
+	want := map[string]int{"Cluster": 1} // as an unstructured object
 	for kind := range goTypes() {
 		want[kind] = 1
 	}
