@@ -53,7 +53,7 @@ func (s *Scope) createMachine(ctx context.Context, e scale.Entry) (machine clien
 func (s *Scope) seed(e scale.Entry) contract.MachineSeed {
 	annotations := map[string]string{}
 	maps.Copy(annotations, s.State.Template.Annotations)
-	maps.Copy(annotations, scale.Stamp(s.State.UID, e.Slot))
+	maps.Copy(annotations, scale.Stamp{Set: s.State.UID, Slot: e.Slot}.Annotations())
 	return contract.MachineSeed{
 		Key: s.key(e.Name), Labels: machineLabels(&s.State), Annotations: annotations,
 		Finalizers: engine.Finalizers(s.env.kinds.Machine, contract.MachineFinalizer), Owners: []metav1.OwnerReference{s.OwnerReference()},
@@ -80,8 +80,9 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if template.Presence == external.NotReferenced {
 		return contract.Ref{}, "", true, nil
 	}
+	from := s.fingerprint()
 	annotations := maps.Clone(seed.Annotations)
-	annotations[scale.MadeFromAnnotation] = s.fingerprint()
+	maps.Copy(annotations, scale.Stamp{Set: s.State.UID, Slot: e.Slot, From: from}.Annotations())
 	owner := s.env.frame.OwnerReference(&s.State.Metadata, false) // the Machine becomes the controller
 	part, err := contract.FromTemplate(template.Object, contract.Clone{
 		Name: e.Name, Namespace: s.State.Key.Namespace, ClusterName: s.State.ClusterName,
@@ -107,7 +108,7 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if !scale.IsPartOf(have, s.State.UID, e.Slot) {
 		return ref, gvk.Version, false, nil
 	}
-	if from := have.GetAnnotations()[scale.MadeFromAnnotation]; from == "" || from == annotations[scale.MadeFromAnnotation] {
+	if was := scale.ReadStamp(have.GetAnnotations()).From; was == "" || was == from {
 		return ref, gvk.Version, true, nil
 	}
 	// It is left of an attempt before the template was changed, and the slot is given up, unless the Machine was made, which is whole then,

@@ -125,7 +125,7 @@ func TestNothingIsCleanedUpWhileTheLedgerCannotBeRead(t *testing.T) {
 	set.SetAnnotations(map[string]string{scale.LedgerAnnotation: "?"})
 	w.create(set)
 	part := object(infraGVK(), w.nameOf(set, 1))
-	part.SetAnnotations(scale.Stamp(set.GetUID(), 1))
+	part.SetAnnotations(scale.Stamp{Set: set.GetUID(), Slot: 1}.Annotations())
 	part.SetLabels(map[string]string{contract.SetNameLabel: "workers"})
 	w.create(part)
 	w.run(machineset.Options{})

@@ -64,7 +64,7 @@ func TestANameThatIsStillBeingDeletedBurnsItsSlot(t *testing.T) {
 	set := w.set("workers", 1)
 	w.create(set)
 	going := object(infraGVK(), w.nameOf(set, 1))
-	going.SetAnnotations(scale.Stamp(set.GetUID(), 1)) // of an earlier attempt, say, that a person cleans up
+	going.SetAnnotations(scale.Stamp{Set: set.GetUID(), Slot: 1}.Annotations()) // of an earlier attempt, say, that a person cleans up
 	going.SetFinalizers([]string{"example.com/slow"})
 	w.create(going)
 	require.NoError(t, w.client.Delete(t.Context(), going))
@@ -92,7 +92,7 @@ func TestASetThatWasRestoredFromABackupTakesItsMachinesBackBeforeItCreates(t *te
 	for _, name := range []string{"a", "b", "c"} {
 		m := object(w.kinds.Machine.GVK, name)
 		m.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
-		m.SetAnnotations(scale.Stamp("of-the-old-cluster", 7))
+		m.SetAnnotations(scale.Stamp{Set: "of-the-old-cluster", Slot: 7}.Annotations())
 		m.SetFinalizers([]string{contract.MachineFinalizer})
 		m.SetOwnerReferences([]metav1.OwnerReference{dead})
 		m.Object["spec"] = map[string]any{"clusterName": "demo"}

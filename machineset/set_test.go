@@ -1,6 +1,7 @@
 package machineset_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestASetGrowsAndShrinksAndGoes(t *testing.T) {
 	require.Equal(t, set.GetUID(), metav1.GetControllerOf(&machine).UID)
 	require.Equal(t, "workers", machine.GetLabels()[contract.SetNameLabel])
 	require.Equal(t, "demo", machine.GetLabels()[contract.ClusterNameLabel])
-	require.Equal(t, string(set.GetUID()), machine.GetAnnotations()[scale.SetUIDAnnotation])
+	require.Equal(t, string(set.GetUID())+"/"+fmt.Sprint(scale.ReadStamp(machine.GetAnnotations()).Slot), machine.GetAnnotations()[scale.StampAnnotation])
 	infra := w.get(object(infraGVK(), machine.GetName()))
 	size, _, _ := unstructured.NestedString(infra.Object, "spec", "size")
 	require.Equal(t, "large", size)

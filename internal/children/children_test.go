@@ -151,7 +151,7 @@ func TestALedgerThatWasRemovedIsRebuiltBehindAllSlots(t *testing.T) {
 	w.deployment.SetAnnotations(nil)
 	require.NoError(t, w.client.Update(t.Context(), w.deployment))
 	taken := w.set("taken", "another-owner")
-	taken.SetAnnotations(scale.Stamp(w.deployment.GetUID(), 5_000_000))
+	taken.SetAnnotations(scale.Stamp{Set: w.deployment.GetUID(), Slot: 5_000_000}.Annotations())
 	w.create(taken)
 	s, o := w.pass()
 	require.Greater(t, s.Ledger.Next, int64(5_001_000), "also behind what another owner has taken")

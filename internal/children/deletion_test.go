@@ -106,7 +106,7 @@ func TestAnOwnerLooksAgainForAChildOfAnotherClusterWithoutAController(t *testing
 	w := newWorld(t, nil)
 	left := w.set("left", "")
 	left.SetLabels(map[string]string{contract.ClusterNameLabel: "other"})
-	left.SetAnnotations(map[string]string{scale.SetUIDAnnotation: string(w.deployment.GetUID())})
+	left.SetAnnotations(scale.Stamp{Set: w.deployment.GetUID(), Slot: 1}.Annotations())
 	w.create(left)
 	s, o, err := w.begin()
 	require.NoError(t, err)

@@ -89,7 +89,12 @@ func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 
 // isLeft reports whether a child was made for the owner and has no controller: another program has taken the owner reference away.
 func (s *Scope[S, U, CS, CU]) isLeft(m *metav1.PartialObjectMetadata) bool {
-	return metav1.GetControllerOfNoCopy(m) == nil && m.Annotations[scale.SetUIDAnnotation] == string(s.owner.Common().UID)
+	return metav1.GetControllerOfNoCopy(m) == nil && isStamped(m, s.owner.Common().UID)
+}
+
+// isStamped reports whether an object was created for a slot of an owner.
+func isStamped(obj metav1.Object, owner types.UID) bool {
+	return scale.ReadStamp(obj.GetAnnotations()).Set == owner
 }
 
 // concerns reports whether a child is one of those that the cache is asked for.

@@ -100,7 +100,7 @@ func (s *Scope[S, U, CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 			}
 			wanted := s.Selector.Matches(labels.Set(obj.GetLabels())) || key != freeKey && metav1.IsControlledBy(obj, s.owner.Object)
 			seen[obj.GetName()] = wanted
-			if !wanted && key == freeKey && obj.GetAnnotations()[scale.SetUIDAnnotation] == string(owner.UID) && obj.GetDeletionTimestamp() == nil {
+			if !wanted && key == freeKey && isStamped(obj, owner.UID) && obj.GetDeletionTimestamp() == nil {
 				s.Released = append(s.Released, obj.GetCreationTimestamp())
 			}
 			return wanted

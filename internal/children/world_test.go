@@ -191,6 +191,6 @@ func (w *world) asks(does func(*scope) error) int {
 
 func (w *world) make(_ context.Context, e scale.Entry) (client.Object, bool, error) {
 	u := w.set(e.Name, string(w.deployment.GetUID()))
-	u.SetAnnotations(scale.Stamp(w.deployment.GetUID(), e.Slot))
+	u.SetAnnotations(scale.Stamp{Set: w.deployment.GetUID(), Slot: e.Slot}.Annotations())
 	return u, true, nil
 }

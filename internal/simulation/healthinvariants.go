@@ -220,7 +220,7 @@ func closedHolds(w *World, _ Write, b *pass) string {
 }
 
 func isMadeBy(set, m client.Object) bool {
-	return m.GetAnnotations()[scale.SetUIDAnnotation] == string(set.GetUID())
+	return scale.ReadStamp(m.GetAnnotations()).Set == set.GetUID()
 }
 
 // freezesSurplus counts as the freezer does: what the set controls, what it may adopt, and what it has made and nobody controls. Of those

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,11 +77,10 @@ func ownedBySet(m *unstructured.Unstructured) bool {
 func oneForEachSlot(w *World, _ Write) error {
 	seen := map[string]string{}
 	for _, m := range w.Objects("Machine") {
-		set, number := m.GetAnnotations()[scale.SetUIDAnnotation], m.GetAnnotations()[scale.SlotAnnotation]
-		if set == "" || number == "" || isMisplaced(m) { // somebody has taken them away
+		slot := m.GetAnnotations()[scale.StampAnnotation]
+		if slot == "" || isMisplaced(m) { // somebody has taken it away
 			continue
 		}
-		slot := set + "/" + number
 		if other := seen[slot]; other != "" {
 			return fmt.Errorf("%s and %s are for the slot %s", other, m.GetName(), slot)
 		}
@@ -100,9 +98,8 @@ func ledgerIsBehind(w *World, e Write) error {
 	}
 	ledger, err := scale.ParseLedger(text)
 	for _, m := range w.owned() {
-		slot, _ := strconv.ParseInt(m.GetAnnotations()[scale.SlotAnnotation], 10, 64)
-		if m.GetAnnotations()[scale.SetUIDAnnotation] == string(e.After.GetUID()) && slot >= ledger.Next {
-			return fmt.Errorf("the ledger of %s continues with %d, and %s has slot %d", e.After.GetName(), ledger.Next, m.GetName(), slot)
+		if stamp := scale.ReadStamp(m.GetAnnotations()); stamp.Set == e.After.GetUID() && stamp.Slot >= ledger.Next {
+			return fmt.Errorf("the ledger of %s continues with %d, and %s has slot %d", e.After.GetName(), ledger.Next, m.GetName(), stamp.Slot)
 		}
 	}
 	return err

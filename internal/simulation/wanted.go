@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // versionOf returns the version of a Machine or of a template, which only a rollout changes: the revision label changes in place.
@@ -79,7 +79,7 @@ func (o *owner) isOutdated(m *unstructured.Unstructured) bool {
 	set := o.world.object("MachineSet", m.GetNamespace(), controller.Name)
 	return versionOf(m) != versionOf(root, "spec", "template") ||
 		asked && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
-			rollout.ParseMadeFor(set.GetAnnotations()).Before(after)
+			scale.ReadStamp(set.GetAnnotations()).After.Before(after)
 }
 
 // rolloutAfter returns the time of spec.rollout.after.

@@ -1,6 +1,7 @@
 package deployment_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 )
 
 // strategies are those that would remove two of three Machines, or all, before the first new one is there.
@@ -63,6 +65,17 @@ func TestARolloutToASetThatCannotCreateTakesNoMachineAway(t *testing.T) {
 				w.rolled(d, "blue", 3)
 				before := w.uids()
 				test.breaks(w, d)
+				w.eventually("the old set to find out", func() string {
+					for _, set := range w.setsNow() {
+						if name, _, _ := unstructured.NestedString(set.Object, "spec", "template", "spec", "infrastructureRef", "name"); name != "green" {
+							continue
+						}
+						if c := testenv.Condition(&set, contract.ConditionScalingUp); !strings.Contains(c.Message, test.waits) {
+							return c.Message
+						}
+					}
+					return ""
+				})
 				w.change(d, template("green"))
 				w.blocked(d, test.waits)
 				w.Quiet("deployments", 300*time.Millisecond)

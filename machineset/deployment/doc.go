@@ -9,7 +9,7 @@
 //
 // # Nothing twice, nothing too many
 //
-//   - A new MachineSet is created through a creation ledger, as MachineSets create their Machines. [MadeFromAnnotation] has what it was
+//   - A new MachineSet is created through a creation ledger, as MachineSets create their Machines. scale.Stamp has what it was
 //     made from: when two do not keep that, as with a webhook that changes MachineSets, no more are made. One that is made for the time in
 //     spec.rollout.after has that time, and there is one for each time.
 //   - The replicas of a MachineSet are written on the version that was read. A pass whose caches are behind waits, and so does one that

@@ -94,7 +94,9 @@ func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
 	unowned := func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }
 	w.machines(owned, 5, unlabelled) // a selector that does not match what the set creates
 	w.machines(selected, 5, unowned) // a script
-	made := func(u *unstructured.Unstructured) { u.SetAnnotations(scale.Stamp(released.GetUID(), 1)) }
+	made := func(u *unstructured.Unstructured) {
+		u.SetAnnotations(scale.Stamp{Set: released.GetUID(), Slot: 1}.Annotations())
+	}
 	w.machines(released, 5, unlabelled, unowned, made)        // a script that takes the labels of what the set makes
 	w.machines(owned, 5, func(u *unstructured.Unstructured) { // those of another set, with the labels of this one
 		u.SetLabels(map[string]string{"set": foreign.GetName()})

@@ -13,9 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// MadeFromAnnotation of a MachineSet holds a digest of the template that its deployment made it from.
-const MadeFromAnnotation = scale.MadeFromAnnotation
-
 // maxChanged is how many sets that were made from one template may have come to have another one, until no more are made: a user may have
 // edited one, but whatever changes two changes all of them.
 const maxChanged = 2
@@ -37,7 +34,7 @@ func (s *Scope) changed() string {
 	}
 	from := s.fingerprint()
 	made := slices.DeleteFunc(slices.Clone(s.observed), func(one *set) bool {
-		return from == "" || one.Annotations[MadeFromAnnotation] != from || !one.Deleting.IsZero()
+		return from == "" || scale.ReadStamp(one.Annotations).From != from || !one.Deleting.IsZero()
 	})
 	if len(made) < maxChanged || slices.ContainsFunc(made, func(one *set) bool { return len(one.diff) == 0 }) {
 		return ""

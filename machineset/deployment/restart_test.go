@@ -17,7 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machineset/deployment"
-	"github.com/machinist-dev/machinist/machineset/rollout"
+	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // ahead is a clock that is ahead of that of the API server.
@@ -81,7 +81,7 @@ func TestARestartMakesOneSetWhateverTheClockOfTheAPIServerSays(t *testing.T) {
 	after := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	w.change(d, fake.WithField(after.Format(time.RFC3339), "spec", "rollout", "after"))
 	made := w.restarted(d, 2)
-	require.Equal(t, after.Format(time.RFC3339), made.GetAnnotations()[rollout.MadeForAnnotation])
+	require.True(t, after.Equal(scale.ReadStamp(made.GetAnnotations()).After))
 	machines := w.uids()
 	for _, uid := range machines {
 		require.NotContains(t, before, uid)
@@ -106,6 +106,6 @@ func TestARestartMakesOneSetWhateverTheClockOfTheAPIServerSays(t *testing.T) {
 	require.Equal(t, made.GetName(), w.restarted(d, 3).GetName())
 
 	// Where a person has removed what the set was made for, its creation counts, and one other set is made.
-	w.change(made, withoutAnnotation(rollout.MadeForAnnotation))
+	w.change(made, withoutAnnotation(scale.StampAnnotation))
 	require.NotEqual(t, made.GetName(), w.restarted(d, 4).GetName())
 }

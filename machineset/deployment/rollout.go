@@ -146,7 +146,7 @@ func (m *set) revision() int64 {
 // facts are what a plan needs to know of a set. marks are the annotations of scale.Marks.
 func (m *set) facts(marks []string) rollout.Set {
 	f := rollout.Set{
-		Name: m.Key.Name, UID: m.UID, Created: m.Created, MadeFor: rollout.ParseMadeFor(m.Annotations), Revision: m.revision(),
+		Name: m.Key.Name, UID: m.UID, Created: m.Created, MadeFor: scale.ReadStamp(m.Annotations).After, Revision: m.revision(),
 		Matches: len(m.diff) == 0, Replicas: int(m.State.Replicas.Or(0)), Deleting: !m.Deleting.IsZero(), Reserved: m.reserved,
 		Stuck: m.isBlocked(), Unseen: m.isNew(), Machines: make([]rollout.Machine, 0, len(m.machines)),
 	}

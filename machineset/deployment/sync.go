@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,12 +152,8 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 		Owners: []metav1.OwnerReference{s.OwnerReference()},
 	}
 	maps.Copy(seed.Labels, own)
-	maps.Copy(seed.Annotations, scale.Stamp(s.State.UID, e.Slot))
-	if at := s.plan.MadeFor; !at.IsZero() {
-		seed.Annotations[rollout.MadeForAnnotation] = at.UTC().Format(time.RFC3339)
-	}
+	maps.Copy(seed.Annotations, scale.Stamp{Set: s.State.UID, Slot: e.Slot, From: from, After: s.plan.MadeFor}.Annotations())
 	seed.Annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
-	seed.Annotations[MadeFromAnnotation] = from
 	seed.Annotations[scale.LimitsAnnotation] = s.limits(s.plan.Current.UID).String()
 	made, err := s.env.kinds.SetMaker.NewSet(s.Object, seed)
 	if err != nil {

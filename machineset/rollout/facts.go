@@ -54,7 +54,8 @@ type Set struct {
 	Name    string
 	UID     types.UID
 	Created time.Time
-	// MadeFor is that of the annotation MadeForAnnotation, zero without; see ParseMadeFor and Facts.After.
+	// MadeFor is the value of Facts.After that was due when the deployment made the set, zero without: the API server dates the set by
+	// another clock, by which that time may be still to come. See scale.Stamp.
 	MadeFor time.Time
 	// Revision is that of contract.RevisionAnnotation; 0 when there is none.
 	Revision int64

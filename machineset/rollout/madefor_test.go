@@ -67,15 +67,3 @@ func TestOneSetIsMadeForATimeWhicheverClockSaysThatItHasCome(t *testing.T) {
 		})
 	}
 }
-
-func TestTheTimeThatASetWasMadeForIsReadFromItsAnnotation(t *testing.T) {
-	t.Parallel()
-	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Time{
-		"2026-01-01T12:00:00Z": noon, "2026-01-01T13:00:00+01:00": noon, "": {}, "noon": {},
-	} {
-		got := rollout.ParseMadeFor(map[string]string{rollout.MadeForAnnotation: text})
-		require.True(t, want.Equal(got), "%q: %s", text, got)
-	}
-	require.Zero(t, rollout.ParseMadeFor(nil))
-}

@@ -33,7 +33,7 @@ type Decision struct {
 	Outdated []types.UID
 	// Create is the number of replicas of the set to create; absent when none is to be created.
 	Create contract.Opt[int]
-	// MadeFor is the value of Facts.After that the set to create is made for, zero without: it gets it as MadeForAnnotation.
+	// MadeFor is the value of Facts.After that the set to create is made for, zero without: it is recorded in its scale.Stamp.
 	MadeFor time.Time
 	// Revision is what the current set, or the one to create, has to be numbered with.
 	Revision int64

@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -35,14 +34,4 @@ func (p *plan) expired() (victims []scale.Victim) {
 		}
 	}
 	return victims
-}
-
-// MadeForAnnotation of a set holds the value of Facts.After that was due when its deployment made it, in RFC 3339. The API server dates the
-// set by another clock, by which that time may be still to come. Without the annotation, a set counts by its creation alone.
-const MadeForAnnotation = "machinist.dev/made-for-rollout-after"
-
-// ParseMadeFor returns what a set was made for by its annotations, zero without a readable time.
-func ParseMadeFor(annotations map[string]string) time.Time {
-	at, _ := time.Parse(time.RFC3339, annotations[MadeForAnnotation]) // zero with an error
-	return at
 }

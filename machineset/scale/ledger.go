@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -133,22 +135,45 @@ func Rebuilt(set types.UID, highest int64) Ledger {
 	return Ledger{Set: set, Next: max(highest, 0) + rebuiltGap}
 }
 
-// SetUIDAnnotation and SlotAnnotation of everything that a set creates say for which slot of which set it was created.
-const (
-	SetUIDAnnotation = "machinist.dev/set-uid"
-	SlotAnnotation   = "machinist.dev/slot"
-	// MadeFromAnnotation of what a Machine refers to, and of a set that a deployment has made, is a digest of the template.
-	MadeFromAnnotation = "machinist.dev/made-from"
-)
+// StampAnnotation of everything that a set or a deployment creates holds its Stamp.
+const StampAnnotation = "machinist.dev/slot"
 
-// Stamp returns the annotations of what is created for a slot.
-func Stamp(set types.UID, slot int64) map[string]string {
-	return map[string]string{SetUIDAnnotation: string(set), SlotAnnotation: strconv.FormatInt(slot, 10)}
+// Stamp is what an object was created for. It is written once, when the object is created.
+type Stamp struct {
+	// Set is the UID of the set or deployment that took Slot.
+	Set  types.UID
+	Slot int64
+	// From is a digest of the template, for what a Machine refers to and for the set of a deployment; empty otherwise.
+	From string
+	// After is the time of a rollout that the set of a deployment was made for, zero without.
+	After time.Time
+}
+
+// Annotations returns the stamp as the only annotation.
+func (s Stamp) Annotations() map[string]string {
+	text := string(s.Set) + "/" + strconv.FormatInt(s.Slot, 10) + "/" + s.From
+	if !s.After.IsZero() {
+		text += "/" + s.After.UTC().Format(time.RFC3339)
+	}
+	return map[string]string{StampAnnotation: strings.TrimSuffix(text, "/")}
+}
+
+// ReadStamp returns the stamp in annotations. What it does not have, and what is unreadable, is zero.
+func ReadStamp(annotations map[string]string) Stamp {
+	set, rest, _ := strings.Cut(annotations[StampAnnotation], "/")
+	number, rest, _ := strings.Cut(rest, "/")
+	from, after, _ := strings.Cut(rest, "/")
+	slot, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return Stamp{}
+	}
+	at, _ := time.Parse(time.RFC3339, after) // zero with an error
+	return Stamp{Set: types.UID(set), Slot: slot, From: from, After: at}
 }
 
 // IsPartOf judges an object that exists under the name of a slot by its stamp alone: of what a Machine refers to, the Machine may have
 // become the controller already. One of another slot, or in deletion, is none: the slot is never used again, and the set does not wait.
 func IsPartOf(obj metav1.Object, set types.UID, slot int64) bool {
-	have := obj.GetAnnotations()
-	return obj.GetDeletionTimestamp() == nil && have[SetUIDAnnotation] == string(set) && have[SlotAnnotation] == strconv.FormatInt(slot, 10)
+	have := ReadStamp(obj.GetAnnotations())
+	return obj.GetDeletionTimestamp() == nil && have.Set == set && have.Slot == slot
 }

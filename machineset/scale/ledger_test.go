@@ -131,7 +131,7 @@ func TestLedger_IsOfTheSetThatTookSlots(t *testing.T) {
 func TestASlotThatCannotHaveBeenTakenIsNone(t *testing.T) {
 	t.Parallel()
 	state := &contract.MachineState{}
-	state.Annotations = scale.Stamp("set-uid", 1<<62)
+	state.Annotations = scale.Stamp{Set: "set-uid", Slot: 1 << 62}.Annotations()
 	require.Zero(t, scale.Of(state, "set-uid").Slot)
 }
 
@@ -164,7 +164,7 @@ func TestARebuiltLedgerBeginsBehindAllThatCanHaveBeenTaken(t *testing.T) {
 func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
 	t.Parallel()
 	object := func(change func(*metav1.ObjectMeta)) *metav1.ObjectMeta {
-		o := &metav1.ObjectMeta{Annotations: scale.Stamp("set", 4), OwnerReferences: []metav1.OwnerReference{{UID: "set", Controller: new(true)}}}
+		o := &metav1.ObjectMeta{Annotations: scale.Stamp{Set: "set", Slot: 4}.Annotations(), OwnerReferences: []metav1.OwnerReference{{UID: "set", Controller: new(true)}}}
 		change(o)
 		return o
 	}
@@ -173,8 +173,8 @@ func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
 		part   bool
 	}{
 		"made for it":          {func(*metav1.ObjectMeta) {}, true},
-		"of another slot":      {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("set", 5) }, false},
-		"of another set":       {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp("other", 4) }, false},
+		"of another slot":      {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp{Set: "set", Slot: 5}.Annotations() }, false},
+		"of another set":       {func(o *metav1.ObjectMeta) { o.Annotations = scale.Stamp{Set: "other", Slot: 4}.Annotations() }, false},
 		"made by a person":     {func(o *metav1.ObjectMeta) { o.Annotations, o.OwnerReferences = nil, nil }, false},
 		"being deleted":        {func(o *metav1.ObjectMeta) { o.DeletionTimestamp = new(metav1.Now()) }, false},
 		"controlled by others": {func(o *metav1.ObjectMeta) { o.OwnerReferences[0].UID = "machine" }, true},

@@ -137,14 +137,11 @@ func recovered(state *contract.MachineState) bool {
 
 // SlotOf returns the slot that an object was created for, 0 for one that was not created for this set.
 func SlotOf(m *contract.Metadata, set types.UID) int64 {
-	if m.Annotations[SetUIDAnnotation] != string(set) {
+	stamp := ReadStamp(m.Annotations)
+	if stamp.Set != set || stamp.Slot >= maxSlot/2 {
 		return 0
 	}
-	slot, err := strconv.ParseInt(m.Annotations[SlotAnnotation], 10, 64)
-	if err != nil || slot >= maxSlot/2 {
-		return 0
-	}
-	return slot
+	return stamp.Slot
 }
 
 func says(state *contract.MachineState, kind string, status metav1.ConditionStatus) bool {

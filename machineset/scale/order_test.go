@@ -172,8 +172,8 @@ func TestOf_ReadsWhatAPlanNeeds(t *testing.T) {
 			with(func(m *scale.Machine) { m.Updating = true })},
 		"an update that is pending": {state(map[string]string{contract.PendingHooksAnnotation: "Other,UpdateMachine"}),
 			with(func(m *scale.Machine) { m.Updating = true })},
-		"created for a slot":     {state(scale.Stamp("set", 7)), with(func(m *scale.Machine) { m.Slot = 7 })},
-		"created by another set": {state(scale.Stamp("other", 7)), base},
+		"created for a slot":     {state(scale.Stamp{Set: "set", Slot: 7}.Annotations()), with(func(m *scale.Machine) { m.Slot = 7 })},
+		"created by another set": {state(scale.Stamp{Set: "other", Slot: 7}.Annotations()), base},
 		"another hook":           {state(map[string]string{contract.PendingHooksAnnotation: "UpdateMachineSet"}), base},
 	} {
 		if diff := gocmp.Diff(c.want, scale.Of(c.state, "set", scale.Marks("example.com")...),

@@ -26,8 +26,7 @@ type made struct {
 func (m *made) note(obj *unstructured.Unstructured) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	annotations := obj.GetAnnotations()
-	slot := annotations[scale.SetUIDAnnotation] + "/" + annotations[scale.SlotAnnotation]
+	slot := obj.GetAnnotations()[scale.StampAnnotation]
 	if m.slots[slot] == nil {
 		m.slots[slot] = map[types.UID]string{}
 	}

@@ -53,7 +53,7 @@ func broken() map[string]struct {
 			l.releases(4)
 			l.removes(4)
 			m := aMachine(l, 5)
-			m.Metadata.Annotations[scale.SlotAnnotation] = "4"
+			m.Metadata.Annotations[scale.StampAnnotation] = "set/4"
 			l.put(byManager, "create", "machines", "", *m)
 		}, "there are never two Machines for one slot: fleet-4 and fleet-5 were made for the slot set/4"},
 		"a second instance": {func(l *log) {

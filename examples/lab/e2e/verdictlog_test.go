@@ -81,7 +81,7 @@ func gone(id string) any {
 
 func aMachine(l *log, n int) *object {
 	m := l.object(fmt.Sprintf("fleet-%d", n), fmt.Sprintf("machine-%d", n))
-	m.Metadata.Annotations = map[string]string{scale.SetUIDAnnotation: "set", scale.SlotAnnotation: fmt.Sprint(n)}
+	m.Metadata.Annotations = scale.Stamp{Set: "set", Slot: int64(n)}.Annotations()
 	m.Metadata.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: "fleet-s", UID: "set", Controller: new(true)}}
 	m.Metadata.Finalizers = []string{"machine"}
 	return m

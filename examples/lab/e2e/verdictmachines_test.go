@@ -25,9 +25,8 @@ func (s *story) owned() []*life {
 func oneForEachSlot(j *judge) {
 	seen := map[string]*life{}
 	for _, m := range j.owned() {
-		annotations := m.first().thing.Metadata.Annotations
-		slot := annotations[scale.SetUIDAnnotation] + "/" + annotations[scale.SlotAnnotation]
-		if slot == "/" {
+		slot := m.first().thing.Metadata.Annotations[scale.StampAnnotation]
+		if slot == "" {
 			continue
 		}
 		if other := seen[slot]; other != nil {
