@@ -10,13 +10,15 @@ type ignitionConfig struct {
 	Ignition struct {
 		Version string `json:"version"`
 	} `json:"ignition"`
-	Passwd  ignitionPasswd  `json:"passwd,omitzero"`
-	Storage ignitionStorage `json:"storage"`
-	Systemd ignitionSystemd `json:"systemd"`
-}
-
-type ignitionPasswd struct {
-	Users []ignitionUser `json:"users,omitempty"`
+	Passwd struct {
+		Users []ignitionUser `json:"users,omitempty"`
+	} `json:"passwd,omitzero"`
+	Storage struct {
+		Files []ignitionFile `json:"files"`
+	} `json:"storage"`
+	Systemd struct {
+		Units []ignitionUnit `json:"units,omitempty"`
+	} `json:"systemd"`
 }
 
 type ignitionUser struct {
@@ -24,30 +26,20 @@ type ignitionUser struct {
 	Keys []string `json:"sshAuthorizedKeys"`
 }
 
-type ignitionStorage struct {
-	Files []ignitionFile `json:"files"`
-}
-
 type ignitionFile struct {
-	Path      string           `json:"path"`
-	Overwrite bool             `json:"overwrite"`
-	Mode      int              `json:"mode"`
-	Contents  ignitionContents `json:"contents"`
-}
-
-type ignitionContents struct {
-	Source      string `json:"source"`
-	Compression string `json:"compression,omitempty"`
-}
-
-type ignitionSystemd struct {
-	Units []ignitionUnit `json:"units,omitempty"`
+	Path      string `json:"path"`
+	Overwrite bool   `json:"overwrite"`
+	Mode      int    `json:"mode"`
+	Contents  struct {
+		Source      string `json:"source"`
+		Compression string `json:"compression,omitempty"`
+	} `json:"contents"`
 }
 
 type ignitionUnit struct {
 	Name     string `json:"name"`
-	Enabled  *bool  `json:"enabled,omitempty"`
-	Mask     *bool  `json:"mask,omitempty"`
+	Enabled  bool   `json:"enabled,omitempty"`
+	Mask     bool   `json:"mask,omitempty"`
 	Contents string `json:"contents,omitempty"`
 }
 
@@ -70,16 +62,8 @@ func (b boot) ignition() (string, error) {
 		made.Contents.Source = dataURL + base64.StdEncoding.EncodeToString(content)
 		doc.Storage.Files = append(doc.Storage.Files, made)
 	}
-	yes := true
 	for _, u := range b.units {
-		made := ignitionUnit{Name: u.name, Contents: u.text}
-		if u.enable {
-			made.Enabled = &yes
-		}
-		if u.mask {
-			made.Mask = &yes
-		}
-		doc.Systemd.Units = append(doc.Systemd.Units, made)
+		doc.Systemd.Units = append(doc.Systemd.Units, ignitionUnit{Name: u.name, Enabled: u.enable, Mask: u.mask, Contents: u.text})
 	}
 	return encode(doc, " ")
 }
