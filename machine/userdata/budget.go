@@ -35,24 +35,12 @@ func BudgetOf(cloud string) (Budget, bool) {
 // Fit returns the document as it is if the cloud takes it; otherwise in gzip, if it is for cloud-init and the cloud keeps bytes; otherwise
 // an error: two stages (RenderStages) always have a small first document. The files of an Ignition document are compressed already.
 func (d Document) Fit(b Budget) (Document, error) {
-	err := b.check(d)
-	if err == nil {
-		return d, nil
+	if d.Size() > b.Bytes && b.Binary && d.format == CloudConfig && !d.compressed {
+		d.content, d.compressed = NewSecret(string(compressed(d.content.Reveal()))), true
 	}
-	if d.format != CloudConfig || !b.Binary || d.compressed {
-		return Document{}, err
-	}
-	d.content, d.compressed = NewSecret(string(compressed(d.content.Reveal()))), true
-	if err := b.check(d); err != nil {
-		return Document{}, err
-	}
-	return d, nil
-}
-
-func (b Budget) check(d Document) error {
 	if size := d.Size(); size > b.Bytes {
-		return fmt.Errorf("the first-boot data of %d bytes is over the limit of %s, %d bytes: boot in two stages, or leave files to the image",
+		return Document{}, fmt.Errorf("the first-boot data of %d bytes is over the limit of %s, %d bytes: boot in two stages, or leave files to the image",
 			size, b.Cloud, b.Bytes)
 	}
-	return nil
+	return d, nil
 }

@@ -42,8 +42,6 @@ func (b boot) document(format Format) (Document, error) {
 		text, err = b.ignition()
 	case Script:
 		text = b.script()
-	default:
-		err = fmt.Errorf("there is no format %q", format)
 	}
 	return Document{format: format, content: NewSecret(text)}, err
 }
@@ -139,12 +137,9 @@ func (b boot) script() string {
 	}
 	for _, command := range b.commands() {
 		for i, word := range command {
-			if i > 0 {
-				out.WriteByte(' ')
-			}
-			out.WriteString(quoteShell(word))
+			command[i] = quoteShell(word)
 		}
-		out.WriteByte('\n')
+		out.WriteString(strings.Join(command, " ") + "\n")
 	}
 	return out.String()
 }

@@ -94,11 +94,7 @@ var errNotOurs = errors.New("the document is none that Render made")
 
 // Files returns the files that a document of Render, or the first of two stages, writes, in its order; those of units are among them.
 func Files(document []byte) ([]File, error) {
-	if bytes.HasPrefix(document, []byte{0x1f, 0x8b}) {
-		plain, err := uncompressed(document)
-		if err != nil {
-			return nil, errNotOurs
-		}
+	if plain, err := uncompressed(document); err == nil {
 		document = plain
 	}
 	if rest, is := bytes.CutPrefix(document, []byte(cloudConfigHeader)); is {

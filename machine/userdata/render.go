@@ -1,12 +1,13 @@
 package userdata
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 )
 
 // Format is how a document is read at the first boot.
@@ -62,7 +63,7 @@ func (s System) boot(v *values, stage string) (boot, error) {
 	b := boot{hostName: v.Node.Name, user: v.System["user"], keys: slices.Clone(v.SSHKeys)}
 	var errs []error
 	for _, f := range s.manifest.Files {
-		if condition, has := conditions()[f.When]; !inStage(f.Stage, stage) || has && !condition(v) {
+		if !inStage(f.Stage, stage) || !conditions()[f.When](v) {
 			continue
 		}
 		file, err := s.file(f, v)
@@ -121,28 +122,17 @@ func (s System) file(f fileTemplate, v *values) (File, error) {
 	return File{Path: f.Path, Mode: mode, Content: NewSecret(text)}, err
 }
 
-// mergeJSON applies a JSON merge patch (RFC 7386).
+// mergeJSON applies a JSON merge patch (RFC 7386), which is an object or nothing.
 func mergeJSON(text string, patch json.RawMessage) (string, error) {
-	target, err := decodeJSON([]byte(text))
-	if err != nil {
-		return "", errors.New("the template does not render to JSON")
-	}
-	if len(patch) > 0 {
-		change, err := decodeJSON(patch)
-		if err != nil {
-			return "", errors.New("the overrides are not JSON")
+	var contents [2]any
+	for i, part := range []string{text, cmp.Or(string(patch), "{}")} {
+		decoder := json.NewDecoder(strings.NewReader(part))
+		decoder.UseNumber()
+		if decoder.Decode(&contents[i]) != nil {
+			return "", errors.New("the template does not render to JSON")
 		}
-		target = merged(target, change)
 	}
-	return encode(target, "  ")
-}
-
-func decodeJSON(text []byte) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var value any
-	err := decoder.Decode(&value)
-	return value, err
+	return encode(merged(contents[0], contents[1]), "  ")
 }
 
 func merged(target, patch any) any {

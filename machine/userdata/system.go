@@ -1,6 +1,7 @@
 package userdata
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -117,10 +118,10 @@ func Load(fsys fs.FS, name string) (System, error) {
 	s := System{manifest: m, sources: map[string]source{}}
 	for _, from := range m.sources() {
 		text, err := fs.ReadFile(fsys, from)
-		if err != nil {
-			return System{}, fmt.Errorf("%s: %w", name, err)
+		if err == nil {
+			s.sources[from], err = parseSource(from, string(text))
 		}
-		if s.sources[from], err = parseSource(from, string(text)); err != nil {
+		if err != nil {
 			return System{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -133,7 +134,7 @@ func readManifest(fsys fs.FS, name string) (manifest, error) {
 		return manifest{}, err
 	}
 	var m manifest
-	decoder := json.NewDecoder(strings.NewReader(string(content)))
+	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&m); err != nil {
 		return manifest{}, fmt.Errorf("%s: %w", name, err)
@@ -161,7 +162,7 @@ func (m manifest) check() error {
 		return fmt.Errorf("format %q is not %s or %s", m.Format, CloudConfig, Ignition)
 	}
 	for _, f := range m.Files {
-		if _, known := conditions()[f.When]; f.When != "" && !known {
+		if conditions()[f.When] == nil {
 			return fmt.Errorf("%s: there is no condition %q", f.Path, f.When)
 		}
 		if _, err := f.mode(); err != nil {
@@ -192,6 +193,7 @@ func (f fileTemplate) mode() (fs.FileMode, error) {
 // conditions are what a manifest can make a file depend on.
 func conditions() map[string]func(*values) bool {
 	return map[string]func(*values) bool{
+		"":         func(*values) bool { return true },
 		"network":  func(v *values) bool { return v.Network != nil },
 		"proxy":    func(v *values) bool { return !v.Proxy.HTTP.IsZero() || !v.Proxy.HTTPS.IsZero() },
 		"hostCAs":  func(v *values) bool { return v.HostCAs != "" },

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,11 +23,21 @@ type quoting func(value any) (string, error)
 // file.
 func quotings() map[string]quoting {
 	return map[string]quoting{
-		".env": quoteEnv, ".json": quoteJSON, ".toml": quoteTOML, ".pem": quotePEM, ".conf": quotePlain, ".service": quotePlain,
+		".env": ofText(quoteEnv), ".json": quoteJSON, ".toml": ofText(quoteTOML), ".pem": ofText(quotePEM),
+		".conf": ofText(quotePlain), ".service": ofText(quotePlain), ".sh": nil,
 	}
 }
 
-const scriptExtension = ".sh"
+// ofText is the quoting of values that are one text.
+func ofText(quote func(text string) (string, error)) quoting {
+	return func(value any) (string, error) {
+		text, err := textOf(value)
+		if err != nil {
+			return "", err
+		}
+		return quote(text)
+	}
+}
 
 // source is a template or a script.
 type source struct {
@@ -36,18 +47,15 @@ type source struct {
 
 // parseSource reads a source and has every value that it prints quoted, as html/template does.
 func parseSource(name, text string) (source, error) {
-	extension := path.Ext(name)
-	if extension == scriptExtension {
+	quote, known := quotings()[path.Ext(name)]
+	switch {
+	case !known:
+		return source{}, fmt.Errorf("%s: the extension must be one of %s, since it says how values are quoted",
+			name, strings.Join(slices.Sorted(maps.Keys(quotings())), " "))
+	case quote == nil:
 		return source{script: text}, nil
 	}
-	quote, known := quotings()[extension]
-	if !known {
-		extensions := append(slices.Collect(maps.Keys(quotings())), scriptExtension)
-		slices.Sort(extensions)
-		return source{}, fmt.Errorf("%s: the extension must be one of %s, since it says how values are quoted",
-			name, strings.Join(extensions, " "))
-	}
-	functions := template.FuncMap{"quoted": quote, "base64": base64Of, "join": strings.Join, "inc": func(i int) int { return i + 1 }}
+	functions := template.FuncMap{"quoted": quote, "base64": ofText(base64Of), "inc": func(i int) int { return i + 1 }}
 	parsed, err := template.New(name).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {
 		return source{}, err
@@ -122,18 +130,12 @@ func textOf(value any) (string, error) {
 }
 
 // quoteEnv writes a value for systemd's EnvironmentFile and for the shell, which read double quotes alike.
-func quoteEnv(value any) (string, error) {
-	text, err := textOf(value)
-	if err != nil {
-		return "", err
-	}
-	if strings.ContainsFunc(text, isControl) {
+func quoteEnv(text string) (string, error) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return "", errUnquotable
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(text) + `"`, nil
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // quoteJSON writes any value.
 func quoteJSON(value any) (string, error) {
@@ -148,36 +150,24 @@ func quoteJSON(value any) (string, error) {
 }
 
 // quoteTOML writes a basic string of TOML, whose escapes are those of JSON.
-func quoteTOML(value any) (string, error) {
-	text, err := textOf(value)
-	if err != nil {
-		return "", err
-	}
+func quoteTOML(text string) (string, error) {
 	quoted, err := quoteJSON(text)
 	return strings.ReplaceAll(quoted, "\x7f", `\u007f`), err
 }
 
-// quotePlain is for files without quotes that mean the same everywhere: it lets only names, numbers, addresses and URLs through.
-func quotePlain(value any) (string, error) {
-	text, err := textOf(value)
-	if err != nil {
-		return "", err
-	}
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._:/=,@+;", r)
-	}
-	if strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+// plainForm is that of names, numbers, addresses and URLs, which mean the same everywhere without quotes.
+var plainForm = regexp.MustCompile(`^[a-zA-Z0-9._:/=,@+;-]*$`)
+
+// quotePlain is for files without quotes.
+func quotePlain(text string) (string, error) {
+	if !plainForm.MatchString(text) {
 		return "", errUnquotable
 	}
 	return text, nil
 }
 
 // quotePEM writes PEM blocks again, without anything around them.
-func quotePEM(value any) (string, error) {
-	text, err := textOf(value)
-	if err != nil {
-		return "", err
-	}
+func quotePEM(text string) (string, error) {
 	var out strings.Builder
 	for rest := []byte(text); ; {
 		var block *pem.Block
@@ -189,7 +179,6 @@ func quotePEM(value any) (string, error) {
 	}
 }
 
-func base64Of(value any) (string, error) {
-	text, err := textOf(value)
-	return base64.StdEncoding.EncodeToString([]byte(text)), err
+func base64Of(text string) (string, error) {
+	return base64.StdEncoding.EncodeToString([]byte(text)), nil
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -31,10 +32,7 @@ func valuesOf(s System, c Config) values {
 	c.Architecture = cmp.Or(c.Architecture, AMD64)
 	c.Families = cmp.Or(c.Families, IPv4)
 	c.Cluster.Domain = cmp.Or(c.Cluster.Domain, "cluster.local")
-	minor := c.Version
-	if last := strings.LastIndex(minor, "."); last > 0 {
-		minor = minor[:last]
-	}
+	minor := strings.TrimSuffix(c.Version, path.Ext(c.Version))
 	return values{Config: c, Minor: minor, System: s.manifest.Values, Taints: taints(c.Node)}
 }
 
@@ -78,9 +76,13 @@ func (v *values) KubeletArgs() string {
 		}
 		args = append(args, "--node-labels="+strings.Join(labels, ","))
 	}
+	var own []string
+	for _, a := range v.Node.Addresses {
+		own = append(own, a.String())
+	}
 	switch {
-	case len(v.Node.Addresses) > 0:
-		args = append(args, "--node-ip="+strings.Join(textsOf(v.Node.Addresses), ","))
+	case own != nil:
+		args = append(args, "--node-ip="+strings.Join(own, ","))
 	case v.Families == IPv6:
 		args = append(args, "--node-ip=::")
 	}
@@ -124,34 +126,20 @@ func (v *values) NetworkMethod(family Families) string {
 }
 
 // NetworkAddresses are the static addresses of a family.
-func (v *values) NetworkAddresses(family Families) []string {
+func (v *values) NetworkAddresses(family Families) []netip.Prefix {
 	return ofFamily(v.Network.Addresses, netip.Prefix.Addr, family)
 }
 
 // NetworkGateways are the gateways of a family.
 func (v *values) NetworkGateways(family Families) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(v.Network.Gateways), func(a netip.Addr) bool { return a.Unmap().Is4() != (family == IPv4) })
+	return ofFamily(v.Network.Gateways, netip.Addr.Unmap, family)
 }
 
 // NetworkDNS are the name servers of a family.
-func (v *values) NetworkDNS(family Families) []string {
+func (v *values) NetworkDNS(family Families) []netip.Addr {
 	return ofFamily(v.Network.DNS, netip.Addr.Unmap, family)
 }
 
-func ofFamily[T interface{ String() string }](all []T, address func(T) netip.Addr, family Families) []string {
-	var texts []string
-	for _, one := range all {
-		if address(one).Is4() == (family == IPv4) {
-			texts = append(texts, one.String())
-		}
-	}
-	return texts
-}
-
-func textsOf(addresses []netip.Addr) []string {
-	texts := make([]string, 0, len(addresses))
-	for _, a := range addresses {
-		texts = append(texts, a.String())
-	}
-	return texts
+func ofFamily[T any](all []T, address func(T) netip.Addr, family Families) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return address(one).Is4() != (family == IPv4) })
 }
