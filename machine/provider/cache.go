@@ -22,7 +22,7 @@ func Cache(o CacheOptions) Decorator {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	c := &cached{options: o, entries: map[cacheKey]cacheEntry{}}
+	c := &cached{clock: o.Clock, entries: map[cacheKey]cacheEntry{}}
 	return c.decorate
 }
 
@@ -35,7 +35,7 @@ type cacheEntry struct {
 
 // cached keeps the last answers.
 type cached struct {
-	options CacheOptions
+	clock clock.PassiveClock
 
 	mu      sync.Mutex
 	entries map[cacheKey]cacheEntry
@@ -56,8 +56,8 @@ func (c *cached) decorate(calls Calls) Calls {
 	create, get, remove := calls.Create, calls.Get, calls.Delete
 	calls.Create = func(ctx context.Context, r Request) (Instance, error) {
 		instance, err := create(ctx, r)
-		if instance.State == Creating {
-			c.keep(r, instance, err)
+		if err == nil && instance.State == Creating {
+			c.keep(r, instance)
 		}
 		return instance, err
 	}
@@ -66,7 +66,9 @@ func (c *cached) decorate(calls Calls) Calls {
 			return kept, nil
 		}
 		instance, err := get(ctx, r)
-		c.keep(r, instance, err)
+		if err == nil {
+			c.keep(r, instance)
+		}
 		return instance, err
 	}
 	calls.Delete = func(ctx context.Context, r Request) (bool, error) {
@@ -81,23 +83,20 @@ func (c *cached) kept(r Request) (Instance, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	entry, found := c.entries[cacheKey{r.Account, r.Token}]
-	if !found || !c.options.Clock.Now().Before(entry.until) ||
+	if !found || !c.clock.Now().Before(entry.until) ||
 		(r.ProviderID != "" && r.ProviderID != entry.instance.ProviderID) {
 		return Instance{}, false
 	}
 	return entry.instance.clone(), true
 }
 
-func (c *cached) keep(r Request, instance Instance, err error) {
-	if err != nil {
-		return
-	}
+func (c *cached) keep(r Request, instance Instance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.entries) >= mostKept {
 		clear(c.entries)
 	}
-	c.entries[cacheKey{r.Account, r.Token}] = cacheEntry{instance.clone(), c.options.Clock.Now().Add(keptFor(instance.State))}
+	c.entries[cacheKey{r.Account, r.Token}] = cacheEntry{instance.clone(), c.clock.Now().Add(keptFor(instance.State))}
 }
 
 func (c *cached) drop(r Request) {

@@ -74,36 +74,28 @@ func (e Conformance) request() Request {
 // The texts that must not be in an error.
 const userDataSecret = "user-data-of-the-conformance-suite"
 
-// create makes an instance, and returns what deletes it.
-func (e Conformance) create(ctx context.Context, r Request) (Instance, func() error, error) {
+// create makes an instance, and returns the request that deletes it.
+func (e Conformance) create(ctx context.Context, r Request) (Instance, Request, error) {
 	instance, err := e.Driver.Create(ctx, r)
 	if err != nil {
-		return instance, e.cleanup(ctx, r), fmt.Errorf("create: %w", err)
+		return instance, r, fmt.Errorf("create: %w", err)
 	}
 	r.ProviderID, r.Resume = instance.ProviderID, instance.Resume
-	return instance, e.cleanup(ctx, r), nil
+	return instance, r, nil
 }
 
 // with makes an instance, has a function look at it, and deletes it.
 func (e Conformance) with(ctx context.Context, r Request, look func(Instance) error) error {
-	instance, clean, err := e.create(ctx, r)
+	instance, made, err := e.create(ctx, r)
 	if err == nil {
 		err = look(instance)
 	}
-	return errors.Join(err, clean())
+	return errors.Join(err, e.gone(ctx, made))
 }
 
-// cleanup returns what deletes an instance, also when ctx has ended.
-func (e Conformance) cleanup(ctx context.Context, r Request) func() error {
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.limit())
-		defer cancel()
-		return e.gone(ctx, r)
-	}
-}
-
-// gone deletes an instance and waits until it is gone.
+// gone deletes an instance and waits until it is gone, also when ctx has ended.
 func (e Conformance) gone(ctx context.Context, r Request) error {
+	ctx = context.WithoutCancel(ctx)
 	return e.eventually(ctx, "the instance "+r.Token+" to be gone", func(ctx context.Context) (bool, error) {
 		gone, err := e.Driver.Delete(ctx, r)
 		if ClassOf(err) == NotFound {

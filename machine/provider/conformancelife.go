@@ -50,41 +50,39 @@ func repeats(ctx context.Context, e Conformance) error {
 			return err
 		}
 		if first.ProviderID != second.ProviderID {
-			return errors.Join(fmt.Errorf("there are two instances, %s and %s", first.ProviderID, second.ProviderID), again())
+			return errors.Join(fmt.Errorf("there are two instances, %s and %s", first.ProviderID, second.ProviderID), e.gone(ctx, again))
 		}
 		return nil
 	})
 }
 
-func races(ctx context.Context, e Conformance) (err error) {
+func races(ctx context.Context, e Conformance) error {
 	r := e.request()
 	const callers = 4
-	ids := make(chan string, callers)
-	var clean func() error
+	created := make(chan Request, callers)
 	var all sync.WaitGroup
-	var once sync.Once
 	for range callers {
 		all.Go(func() {
-			instance, cleanup, err := e.create(ctx, r)
-			once.Do(func() { clean = cleanup })
-			if err == nil { // one that says that another is under way is right too
-				ids <- instance.ProviderID
+			if _, made, err := e.create(ctx, r); err == nil { // one that says that another is under way is right too
+				created <- made
 			}
 		})
 	}
 	all.Wait()
-	close(ids)
-	defer func() { err = errors.Join(err, clean()) }()
-	made := map[string]bool{}
-	for id := range ids {
-		made[id] = true
-		if extra := r; len(made) > 1 {
-			extra.ProviderID = id
-			err = errors.Join(fmt.Errorf("there are %d instances", len(made)), e.cleanup(ctx, extra)())
-		}
+	close(created)
+	byID := map[string]Request{}
+	for made := range created {
+		byID[made.ProviderID] = made
 	}
-	if len(made) == 0 {
-		return errors.New("none of the concurrent creates succeeded")
+	var err error
+	if len(byID) != 1 {
+		err = fmt.Errorf("the concurrent creates returned %d instances", len(byID))
+	}
+	if len(byID) == 0 {
+		byID[""] = r // an answer may be lost
+	}
+	for _, made := range byID {
+		err = errors.Join(err, e.gone(ctx, made))
 	}
 	return err
 }
@@ -145,43 +143,37 @@ func deletesNothing(ctx context.Context, e Conformance) error {
 
 func deletesBare(ctx context.Context, e Conformance) error {
 	r := e.request()
-	instance, clean, err := e.create(ctx, r)
+	instance, made, err := e.create(ctx, r)
 	if err != nil {
-		return errors.Join(err, clean())
+		return errors.Join(err, e.gone(ctx, made))
 	}
 	bare := Request{
 		Token: r.Token, ProviderID: instance.ProviderID, Resume: instance.Resume, Account: r.Account, Credentials: r.Credentials,
 		Spec: e.Invalid,
 	}
-	if err := e.cleanup(ctx, bare)(); err != nil {
-		return errors.Join(fmt.Errorf("delete without a specification: %w", err), clean())
+	if err := e.gone(ctx, bare); err != nil {
+		return errors.Join(fmt.Errorf("delete without a specification: %w", err), e.gone(ctx, made))
 	}
 	return nil
 }
 
-func deletesOne(ctx context.Context, e Conformance) (err error) {
+func deletesOne(ctx context.Context, e Conformance) error {
 	going, staying := e.request(), e.request()
 	staying.Name = going.Name
-	_, clean, err := e.create(ctx, going)
-	if err != nil {
-		return errors.Join(err, clean())
-	}
-	kept, keep, err := e.create(ctx, staying)
-	defer func() { err = errors.Join(err, keep()) }()
-	if err != nil {
-		return errors.Join(err, clean())
-	}
-	if _, err := e.found(ctx, staying, "the other instance"); err != nil {
-		return errors.Join(err, clean())
-	}
-	if err := e.cleanup(ctx, going)(); err != nil { // by its token alone
-		return err
-	}
-	still, err := e.Driver.Get(ctx, staying)
-	if err != nil || still.ProviderID != kept.ProviderID || still.State == Deleting {
-		return errors.Join(fmt.Errorf("the other instance is %s %s now", still.ProviderID, still.State), err)
-	}
-	return nil
+	return e.with(ctx, staying, func(kept Instance) error {
+		_, _, err := e.create(ctx, going)
+		if err == nil {
+			_, err = e.found(ctx, staying, "the other instance")
+		}
+		if err := errors.Join(err, e.gone(ctx, going)); err != nil { // by its token alone
+			return err
+		}
+		still, err := e.Driver.Get(ctx, staying)
+		if err != nil || still.ProviderID != kept.ProviderID || still.State == Deleting {
+			return errors.Join(fmt.Errorf("the other instance is %s %s now", still.ProviderID, still.State), err)
+		}
+		return nil
+	})
 }
 
 func stops(ctx context.Context, e Conformance) error {
@@ -190,7 +182,7 @@ func stops(ctx context.Context, e Conformance) error {
 	r := e.request()
 	instance, err := e.Driver.Create(ended, r)
 	if err == nil {
-		return errors.Join(fmt.Errorf("a create whose context had ended made %s", instance.ProviderID), e.cleanup(ctx, r)())
+		return errors.Join(fmt.Errorf("a create whose context had ended made %s", instance.ProviderID), e.gone(ctx, r))
 	}
 	if gone, err := e.Driver.Delete(ended, r); err == nil {
 		return fmt.Errorf("a delete whose context had ended has no error, and gone is %t", gone)
@@ -207,7 +199,7 @@ func hides(ctx context.Context, e Conformance) error {
 	r.Spec = e.Invalid
 	_, err = e.Driver.Create(ctx, r)
 	if err == nil {
-		err = e.cleanup(ctx, r)()
+		err = e.gone(ctx, r)
 	}
 	_, missing := e.Driver.Get(ctx, r)
 	for _, err := range []error{err, missing} {

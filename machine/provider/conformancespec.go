@@ -13,7 +13,7 @@ func refuses(ctx context.Context, e Conformance) error {
 	r.Spec = e.Invalid
 	instance, err := e.Driver.Create(ctx, r)
 	if err == nil {
-		return errors.Join(fmt.Errorf("create accepted %s and made %s", e.Invalid, instance.ProviderID), e.cleanup(ctx, r)())
+		return errors.Join(fmt.Errorf("create accepted %s and made %s", e.Invalid, instance.ProviderID), e.gone(ctx, r))
 	}
 	if class := ClassOf(err); class != Invalid {
 		return fmt.Errorf("create refused an invalid specification with the class %q: %w", class, err)
@@ -31,7 +31,7 @@ func validates(ctx context.Context, e Conformance) error {
 		return fmt.Errorf("validate refused what create accepts: %w", err)
 	}
 	if made, err := e.Driver.Get(ctx, r); err == nil {
-		return errors.Join(fmt.Errorf("validate has made %s", made.ProviderID), e.cleanup(ctx, r)())
+		return errors.Join(fmt.Errorf("validate has made %s", made.ProviderID), e.gone(ctx, r))
 	}
 	r.Spec = e.Invalid
 	if err := v.Validate(ctx, r); ClassOf(err) != Invalid {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Values are credentials by name. Their text form has only the names.
@@ -72,21 +73,51 @@ func FromSecret(
 // account.
 func FromEnvironment(names map[string]string, lookup func(string) (string, bool)) Credentials {
 	return func(context.Context) (Values, error) {
-		values := Values{}
-		var missing []string
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			if text, found := lookup(names[name]); found && text != "" {
-				values[name] = []byte(text)
-			} else {
-				missing = append(missing, names[name])
+		return allOf(names, "the environment", func(variable string) ([]byte, error) {
+			if text, found := lookup(variable); found && text != "" {
+				return []byte(text), nil
 			}
-		}
-		switch {
-		case len(values) == 0:
 			return nil, ErrNoCredentials
-		case len(missing) > 0:
-			return nil, Errorf(Unauthenticated, "the environment has credentials, but not %v: set or unset all", missing)
-		}
-		return values, nil
+		})
 	}
+}
+
+// metadataLimit is how long all values of a metadata service may take together.
+const metadataLimit = 5 * time.Second
+
+// FromMetadata returns Credentials from the metadata service of the instance that this process runs on. names maps the names of Values to
+// what get is asked for, such as paths. An error of get that matches ErrNoCredentials says that there is no such service, or that it has no
+// such value: this process does not run on an instance, or that has no identity. get is called in each pass over a Machine, which waits for
+// it: ctx ends after five seconds, and get has to return then. Without any value there are none, with some of them it is an error of the
+// class Unauthenticated.
+func FromMetadata(names map[string]string, get func(ctx context.Context, path string) ([]byte, error)) Credentials {
+	return func(ctx context.Context) (Values, error) {
+		ctx, cancel := context.WithTimeout(ctx, metadataLimit)
+		defer cancel()
+		return allOf(names, "the metadata service", func(path string) ([]byte, error) { return get(ctx, path) })
+	}
+}
+
+// allOf returns the Values of a source that has all of the names or none.
+func allOf(names map[string]string, source string, get func(of string) ([]byte, error)) (Values, error) {
+	values := Values{}
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		value, err := get(names[name])
+		switch {
+		case errors.Is(err, ErrNoCredentials):
+			missing = append(missing, name)
+		case err != nil:
+			return nil, Errorf(Unavailable, "read %s from %s: %w", name, source, err)
+		default:
+			values[name] = value
+		}
+	}
+	switch {
+	case len(values) == 0:
+		return nil, fmt.Errorf("%w: %s has none", ErrNoCredentials, source)
+	case len(missing) > 0:
+		return nil, Errorf(Unauthenticated, "%s has credentials, but not %v of %v: set or unset all", source, missing, names)
+	}
+	return values, nil
 }

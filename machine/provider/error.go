@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -135,12 +134,4 @@ func (b Backoff) After(err error, failures int, spread float64) (wait time.Durat
 		wait = max(wait, retryAfter(err))
 	}
 	return wait + time.Duration(min(max(spread, 0), 1)*float64(wait)/10), pause.Parks
-}
-
-// timedOut returns the error of a call that ended because its deadline passed.
-func timedOut(ctx context.Context, op Operation, limit time.Duration, err error) error {
-	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-		return err // the caller's own end
-	}
-	return &Error{Class: Unavailable, Message: fmt.Sprintf("%s: no answer within %s", op, limit), Err: err}
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,7 +18,11 @@ func Timeout(limit time.Duration) Decorator {
 	return Around(func(ctx context.Context, op Operation, _ *Request, call func(context.Context) error) error {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return timedOut(ctx, op, limit, call(limited))
+		err := call(limited)
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err // the caller's own end
+		}
+		return &Error{Class: Unavailable, Message: fmt.Sprintf("%s: no answer within %s", op, limit), Err: err}
 	})
 }
 

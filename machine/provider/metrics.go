@@ -1,7 +1,9 @@
 package provider
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -75,22 +77,14 @@ func (m *Metrics) Decorator() Decorator {
 			return err
 		}
 		class := ClassOf(err)
-		if err == nil {
-			class = "OK"
+		label := string(cmp.Or(class, "OK"))
+		if err != nil && !slices.Contains([]Class{NotFound, Invalid, Exhausted, RateLimited, Unauthenticated, Unavailable, Terminal}, class) {
+			label = "other" // the values of the label are bounded
 		}
-		m.took.WithLabelValues(string(op), string(knownClass(class))).Observe(m.clock.Since(began).Seconds())
+		m.took.WithLabelValues(string(op), label).Observe(m.clock.Since(began).Seconds())
 		if err != nil && (op != OpGet || class != NotFound) {
 			m.errors.WithLabelValues(string(op)).Inc()
 		}
 		return err
 	})
-}
-
-// knownClass bounds the values of the label.
-func knownClass(c Class) Class {
-	switch c {
-	case "OK", NotFound, Invalid, Exhausted, RateLimited, Unauthenticated, Unavailable, Terminal:
-		return c
-	}
-	return "other"
 }
