@@ -168,13 +168,11 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	if len(holders) == 0 && s.heldBy != "" { // its deletion has begun in this pass, which has left the Node alone
 		holders = []string{s.heldBy}
 	}
+	var removal instance.Removal
 	if len(holders) > 0 {
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
-		message := instance.Held(s.env.kind.GVK.Kind, value, named, s.env.frame.Finalizer, holders)
-		return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, message, cmp.Or(d.Poll, 10*time.Second)), nil
-	}
-	removal := d.keeper.Remove(ctx, in)
-	if removal.Gone {
+		removal = d.keeper.Held(s.env.kind.GVK.Kind, value, named, s.env.frame.Finalizer, holders)
+	} else if removal = d.keeper.Remove(ctx, in); removal.Gone {
 		s.InstanceGone, s.memory.instanceGone = true, true
 		return Result{}, nil
 	}

@@ -153,18 +153,3 @@ func withCause(what, message string) string {
 	}
 	return what + ": " + message
 }
-
-// Held says why a deletion leaves an instance alone: other objects of the kind, one at least, have the same value, which finds it. The
-// first of them may not be named by the value: then the instance was made for it. What has made the instance gets its provider ID back, so
-// a person who removes that has to remove the finalizer too.
-func Held(kind, value string, named bool, finalizer string, holders []string) string {
-	who, why, here := holders[0], "has "+value+" too: delete that one as well, or remove the value there", "the value"
-	if !named {
-		why, here = "is there, for which it was made: delete that one as well", value
-	}
-	if more := len(holders) - 1; more > 0 {
-		who += fmt.Sprintf(" (and %d more)", more)
-	}
-	return fmt.Sprintf("The instance is not deleted while %s %s %s. To leave the instance to that one, remove %s here and, where it comes "+
-		"back, the finalizer %s", kind, who, why, here, finalizer)
-}

@@ -255,13 +255,28 @@ func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *b
 	return i, false, err
 }
 
-// Removal is the result of Remove.
+// Removal is the result of Remove and of Held.
 type Removal struct {
 	// Gone: nothing is left of the instance.
 	Gone bool
 	// Message says what is waited for, and RequeueAfter when to call Remove again; empty and zero when it is gone.
 	Message      string
 	RequeueAfter time.Duration
+}
+
+// Held is the Removal of an instance that stays: other objects of the kind, one at least, have the same value, which finds it. The first of
+// them may not be named by the value: then the instance was made for it. What has made the instance gets its provider ID back, so a person
+// who removes that has to remove the finalizer too.
+func (k *Keeper) Held(kind, value string, named bool, finalizer string, holders []string) Removal {
+	who, why, here := holders[0], "has "+value+" too: delete that one as well, or remove the value there", "the value"
+	if !named {
+		why, here = "is there, for which it was made: delete that one as well", value
+	}
+	if more := len(holders) - 1; more > 0 {
+		who += fmt.Sprintf(" (and %d more)", more)
+	}
+	return Removal{RequeueAfter: k.options.Poll, Message: fmt.Sprintf("The instance is not deleted while %s %s %s. To leave the instance to "+
+		"that one, remove %s here and, where it comes back, the finalizer %s", kind, who, why, here, finalizer)}
 }
 
 // deletion and deletionByToken stand for fingerprints: another specification changes nothing. A provider ID that is found ends the wait for

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,20 +46,16 @@ func (r *Reconciler) names(m *contract.MachineState, infra types.NamespacedName)
 	return m.Infrastructure.GroupKind() == r.kinds.InfraMachine.GVK.GroupKind() && m.Infrastructure.Name == infra.Name
 }
 
-// isNamed reports whether a Machine names an InfraMachine. Without an owner reference that says so, the Machines of the namespace say:
-// the controller of a paused Machine has not set it, and one that was restored has the UID of an earlier Machine.
+// isNamed reports whether a Machine of the namespace names an InfraMachine. Its owner references do not say so: the controller of a paused
+// Machine has not set one, and one that was restored has the UID of an earlier Machine.
 func (r *Reconciler) isNamed(ctx context.Context, infra metav1.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: infra.GetNamespace(), Name: infra.GetName()}
-	m, missing, err := r.ownerOf(ctx, infra)
-	if err != nil || missing == "" && r.names(&m, key) {
-		return err == nil, err
-	}
 	machines := engine.NewList(r.kinds.Machine)
 	if err := r.ports.Cache.List(ctx, machines, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list %s objects: %w", r.kinds.Machine.GVK.Kind, err)
 	}
 	named, unread := false, error(nil)
-	err = engine.EachObject(machines, func(obj client.Object) {
+	err := engine.EachObject(machines, func(obj client.Object) {
 		var m contract.MachineState
 		err := r.kinds.Machine.Adapter.Read(obj, &m)
 		unread = cmp.Or(unread, err)
@@ -100,33 +95,43 @@ func decideHolders(f claims) []string {
 	return holders
 }
 
-// instanceHeld says why the instance stays, and when to look again; empty when it is deleted. Without a provider ID the instance is looked
-// for first: a person may have removed the ID. Only an InfraMachine whose provider ID others have too needs its Machine for that.
-func (s *Scope) instanceHeld(ctx context.Context) (held string, again time.Duration, err error) {
-	if !s.env.indexed { // InfraMachines do not detect each other
-		return "", 0, nil
-	}
-	if s.State.ProviderID == "" {
+// remove deletes the instance, unless it stays for other InfraMachines. Without a provider ID the instance is looked for first: a person may
+// have removed the ID. Only an InfraMachine whose provider ID others have too needs its Machine for that.
+func (s *Scope) remove(ctx context.Context) (instance.Removal, error) {
+	if s.env.indexed && s.State.ProviderID == "" {
 		if found, err := s.look(ctx); err != nil || found.Unread != "" {
-			return found.Unread, found.RequeueAfter, err
+			return instance.Removal{Message: found.Unread, RequeueAfter: found.RequeueAfter}, err
 		}
 	}
-	sharing, err := s.env.sharing(ctx, &s.State)
-	if err != nil || len(sharing) == 0 {
-		return "", 0, err
-	}
-	facts, err := s.claims(ctx, sharing)
+	holders, err := s.holders(ctx)
 	if err != nil {
-		return "", 0, err
+		return instance.Removal{}, err
 	}
-	if holders := decideHolders(facts); len(holders) > 0 {
+	if len(holders) > 0 {
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
 		if s.State.ProviderID == "" {
 			value = "the annotation " + contract.InstanceResumeAnnotation + " of this one"
 		}
-		held = instance.Held(s.env.kinds.InfraMachine.GVK.Kind, value, true, s.env.frame.Finalizer, holders)
+		return s.env.keeper.Held(s.env.kinds.InfraMachine.GVK.Kind, value, true, s.env.frame.Finalizer, holders), nil
 	}
-	return held, s.env.options.poll(), nil
+	removal := s.env.keeper.Remove(ctx, s.input(ctx))
+	if !removal.Gone {
+		s.notReady(contract.ReasonDeleting, removal.Message)
+	}
+	return removal, nil
+}
+
+// holders returns the other InfraMachines that the instance stays for. Without the index InfraMachines do not detect each other.
+func (s *Scope) holders(ctx context.Context) ([]string, error) {
+	if !s.env.indexed {
+		return nil, nil
+	}
+	sharing, err := s.env.sharing(ctx, &s.State)
+	if err != nil || len(sharing) == 0 {
+		return nil, err
+	}
+	facts, err := s.claims(ctx, sharing)
+	return decideHolders(facts), err
 }
 
 // claims says what matters about the InfraMachines that share an instance. The Driver is asked for it when one is in another namespace.
@@ -179,12 +184,7 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 	if r.frame.Read(obj, &infra) != nil {
 		return instanceKeys(&infra)
 	}
-	return indexKeys(&infra)
-}
-
-// indexKeys are the keys under which an InfraMachine is found.
-func indexKeys(infra *contract.ProvidedMachineState) []string {
-	return append(engine.ReferenceKeys(infra.Common()), instanceKeys(infra)...)
+	return append(engine.ReferenceKeys(infra.Common()), instanceKeys(&infra)...)
 }
 
 // instanceKeys are the keys of what finds the instance of an InfraMachine.
@@ -197,6 +197,3 @@ func instanceKeys(infra *contract.ProvidedMachineState) (keys []string) {
 	}
 	return keys
 }
-
-// poll is when to look again at what no event tells of.
-func (o Options) poll() time.Duration { return cmp.Or(o.Poll, 10*time.Second) }

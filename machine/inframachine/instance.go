@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -101,53 +102,37 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	}
 }
 
-// firstBoot returns the bootstrap data of the Machine.
+// firstBoot returns the bootstrap data of the Machine. It reads the Secret from the API server: it is needed once, so a cache of all Secrets
+// would be a waste and a risk.
 func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err error) {
-	name := s.Machine.DataSecretName.Or("")
-	if name == "" {
+	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.Machine.DataSecretName.Or("")}
+	if key.Name == "" {
 		return nil, false, nil
 	}
-	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: name}
-	if read := s.env.options.UserData; read != nil {
-		data, err = read(ctx, key)
-		return data, true, err
-	}
-	data, err = s.env.readSecret(ctx, key)
-	return data, true, err
-}
-
-// readSecret reads the Secret from the API server: it is needed once, so a cache of all Secrets would be a waste and a risk.
-func (r *Reconciler) readSecret(ctx context.Context, key types.NamespacedName) ([]byte, error) {
-	secret, err := external.ReadSecret(ctx, r.ports.APIReader, key)
+	secret, err := external.ReadSecret(ctx, s.env.ports.APIReader, key)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the Secret %s does not exist, and the Machine names it as that of its bootstrap data", key)
+		return nil, true, fmt.Errorf("the Secret %s does not exist, and the Machine names it as that of its bootstrap data", key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", key, err)
+		return nil, true, fmt.Errorf("read Secret %s: %w", key, err)
 	}
 	data, found := secret.Data["value"]
 	if !found {
-		return nil, fmt.Errorf("the Secret %s has no key value: its bootstrap provider must set it", key)
+		return nil, true, fmt.Errorf("the Secret %s has no key value: its bootstrap provider must set it", key)
 	}
-	return data, nil
+	return data, true, nil
 }
 
 // deleteInstanceStep deletes the instance, and waits until the Driver says that nothing is left. An instance that another InfraMachine has
 // stays, see decideHolders.
 func deleteInstanceStep(ctx context.Context, s *Scope) (Result, error) {
-	held, again, err := s.instanceHeld(ctx)
-	if err != nil {
+	removal, err := s.remove(ctx)
+	switch {
+	case err != nil:
 		return s.Wait(ReasonWaitingForInstanceDeletion, err.Error()), err
-	}
-	if held != "" {
-		s.Requeue(again)
-		return s.Wait(ReasonWaitingForInstanceDeletion, held), nil
-	}
-	removal := s.env.keeper.Remove(ctx, s.input(ctx))
-	if removal.Gone {
+	case removal.Gone:
 		return Result{}, nil
 	}
-	s.notReady(contract.ReasonDeleting, removal.Message)
 	s.Requeue(removal.RequeueAfter)
 	return s.Wait(ReasonWaitingForInstanceDeletion, removal.Message), nil
 }
@@ -157,8 +142,9 @@ func (s *Scope) adopt(found instance.Outcome) {
 	if domain := found.Instance.FailureDomain; domain != "" {
 		engine.Set(&s.State.FailureDomain, domain, &s.Update.FailureDomain)
 	}
-	if addresses := found.Instance.Addresses; len(addresses) > 0 {
-		s.setAddresses(addresses)
+	if addresses := found.Instance.Addresses; len(addresses) > 0 && !slices.Equal(s.State.Addresses, addresses) {
+		s.State.Addresses = slices.Clone(addresses)
+		s.Update.Addresses = contract.SetTo(s.State.Addresses)
 	}
 }
 

@@ -45,15 +45,10 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 	f.Track("kinds that InfraMachines refer to", func(context.Context, client.Object, client.Object) []reconcile.Request { return nil })
 	r := &Reconciler{frame: f, kinds: kinds, ports: ports, options: options, keeper: keeper}
 	r.passes = engine.NewReconciler(engine.Kind[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]{
-		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush,
+		Frame: f, Steps: options.Steps, Begin: func(ctx context.Context, s *Scope) { s.ReadCluster(ctx) }, Flush: flush,
 		NewScope: func() *Scope { return &Scope{env: r} },
 	})
 	return r, nil
-}
-
-// begin reads the Cluster.
-func begin(ctx context.Context, s *Scope) {
-	s.ReadCluster(ctx)
 }
 
 // IndexInfraMachines registers the index by which events of Clusters find InfraMachines, and InfraMachines with one provider ID each other.

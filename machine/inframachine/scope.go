@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,13 +47,6 @@ func machineStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-func (s *Scope) setAddresses(addresses []contract.Address) {
-	if !slices.Equal(s.State.Addresses, addresses) {
-		s.State.Addresses = slices.Clone(addresses)
-		s.Update.Addresses = contract.SetTo(s.State.Addresses)
-	}
-}
-
 // setFailure records a failure. Empty values leave the recorded one as it is: a failure is never cleared.
 func (s *Scope) setFailure(reason, message string) {
 	engine.Set(&s.State.FailureReason, cmp.Or(reason, s.State.FailureReason), &s.Update.FailureReason)
@@ -62,15 +54,12 @@ func (s *Scope) setFailure(reason, message string) {
 	engine.Set(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
-// problems are the reasons that a person has to act on: a condition that changes to one of them is a Warning event.
-func problems() []string {
-	return append(engine.Problems(), instance.ReasonInvalid, instance.ReasonFailed, instance.ReasonGone, instance.ReasonProviderIDMissing,
-		string(provider.Unauthenticated), string(provider.Exhausted), string(provider.Terminal))
-}
-
-// flush writes the InfraMachine. One that is gone is no error.
+// flush writes the InfraMachine. A condition that changes to a reason which a person has to act on is a Warning event. An InfraMachine that is
+// gone is no error.
 func flush(ctx context.Context, s *Scope, err error) error {
-	unwritten := s.Flush(ctx, engine.Writing{Observes: err == nil && s.env.frame.Kind.StatusSubresource, Problems: problems()})
+	problems := append(engine.Problems(), instance.ReasonInvalid, instance.ReasonFailed, instance.ReasonGone, instance.ReasonProviderIDMissing,
+		string(provider.Unauthenticated), string(provider.Exhausted), string(provider.Terminal))
+	unwritten := s.Flush(ctx, engine.Writing{Observes: err == nil && s.env.frame.Kind.StatusSubresource, Problems: problems})
 	if external.SaysGone(unwritten) {
 		return nil
 	}
