@@ -3,6 +3,7 @@ package inframachine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -121,31 +122,25 @@ func (s *Scope) remove(ctx context.Context) (instance.Removal, error) {
 	return removal, nil
 }
 
-// holders returns the other InfraMachines that the instance stays for. Without the index InfraMachines do not detect each other.
+// holders returns the other InfraMachines that the instance stays for. Without the index InfraMachines do not detect each other. The Driver
+// is asked for the instance when one of them is in another namespace.
 func (s *Scope) holders(ctx context.Context) ([]string, error) {
-	if !s.env.indexed {
-		return nil, nil
-	}
-	sharing, err := s.env.sharing(ctx, &s.State)
-	if err != nil || len(sharing) == 0 {
+	others, err := s.sharing(ctx)
+	if err != nil || len(others) == 0 {
 		return nil, err
 	}
-	facts, err := s.claims(ctx, sharing)
-	return decideHolders(facts), err
-}
-
-// claims says what matters about the InfraMachines that share an instance. The Driver is asked for it when one is in another namespace.
-func (s *Scope) claims(ctx context.Context, sharing []client.Object) (facts claims, err error) {
+	var facts claims
+	if facts.Named, err = s.env.isNamed(ctx, s.Object); err != nil {
+		return nil, err
+	}
 	elsewhere := false
-	for _, other := range sharing {
-		c := claim{
-			Name: other.GetName(), Deleting: other.GetDeletionTimestamp() != nil, Elsewhere: other.GetNamespace() != s.State.Key.Namespace,
-		}
-		if c.Elsewhere {
+	for _, other := range others {
+		c := claim{Name: other.GetName(), Deleting: other.GetDeletionTimestamp() != nil}
+		if c.Elsewhere = other.GetNamespace() != s.State.Key.Namespace; c.Elsewhere {
 			c.Name, elsewhere = client.ObjectKeyFromObject(other).String(), true
 		}
 		if c.Named, err = s.env.isNamed(ctx, other); err != nil {
-			return facts, err
+			return nil, err
 		}
 		facts.Others = append(facts.Others, c)
 	}
@@ -153,29 +148,27 @@ func (s *Scope) claims(ctx context.Context, sharing []client.Object) (facts clai
 		in := s.input(ctx)
 		found, err := s.env.keeper.Ensure(ctx, in)
 		if err != nil {
-			return facts, err
+			return nil, err
 		}
 		facts.Made = found.Gone || found.Instance.Token == in.Request.Token
 	}
-	facts.Named, err = s.env.isNamed(ctx, s.Object)
-	return facts, err
+	return decideHolders(facts), nil
 }
 
-// sharing returns the other InfraMachines, of all namespaces, that have what finds the instance of one.
-func (r *Reconciler) sharing(ctx context.Context, infra *contract.ProvidedMachineState) ([]client.Object, error) {
-	var others []client.Object
-	seen := map[types.NamespacedName]bool{infra.Key: true}
-	for _, key := range instanceKeys(infra) {
-		err := r.frame.Each(ctx, "", key, func(obj client.Object) {
+// sharing returns the other InfraMachines, of all namespaces, that have what finds the instance.
+func (s *Scope) sharing(ctx context.Context) (others []client.Object, err error) {
+	if !s.env.indexed {
+		return nil, nil
+	}
+	seen := map[types.NamespacedName]bool{s.State.Key: true}
+	for _, key := range instanceKeys(&s.State) {
+		err = errors.Join(err, s.env.frame.Each(ctx, "", key, func(obj client.Object) {
 			if at := client.ObjectKeyFromObject(obj); !seen[at] {
 				seen[at], others = true, append(others, obj)
 			}
-		})
-		if err != nil {
-			return nil, err
-		}
+		}))
 	}
-	return others, nil
+	return others, err
 }
 
 // keysOf are the keys under which an object is found. What was read of one that cannot be read as a whole may find its instance.
