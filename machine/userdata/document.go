@@ -106,8 +106,8 @@ const unitFolder = "/etc/systemd/system/"
 func (b boot) allFiles() []File {
 	all := append([]File(nil), b.files...)
 	for _, u := range b.units {
-		if !u.mask {
-			all = put(all, File{Path: unitFolder + u.name, Mode: 0o644, Content: NewSecret(u.text)})
+		if !u.Mask {
+			all = put(all, File{Path: unitFolder + u.Name, Mode: 0o644, Content: NewSecret(u.Contents)})
 		}
 	}
 	return all
@@ -118,10 +118,10 @@ func (b boot) commands() [][]string {
 	commands := [][]string{{"systemctl", "daemon-reload"}}
 	for _, u := range b.units {
 		switch {
-		case u.mask:
-			commands = append(commands, []string{"systemctl", "mask", "--now", u.name})
-		case u.enable:
-			commands = append(commands, []string{"systemctl", "enable", "--now", "--no-block", u.name})
+		case u.Mask:
+			commands = append(commands, []string{"systemctl", "mask", "--now", u.Name})
+		case u.Enabled:
+			commands = append(commands, []string{"systemctl", "enable", "--now", "--no-block", u.Name})
 		}
 	}
 	return commands

@@ -17,7 +17,7 @@ type ignitionConfig struct {
 		Files []ignitionFile `json:"files"`
 	} `json:"storage"`
 	Systemd struct {
-		Units []ignitionUnit `json:"units,omitempty"`
+		Units []unit `json:"units,omitempty"`
 	} `json:"systemd"`
 }
 
@@ -36,7 +36,8 @@ type ignitionFile struct {
 	} `json:"contents"`
 }
 
-type ignitionUnit struct {
+// unit is one of systemd, also for other formats.
+type unit struct {
 	Name     string `json:"name"`
 	Enabled  bool   `json:"enabled,omitempty"`
 	Mask     bool   `json:"mask,omitempty"`
@@ -49,7 +50,7 @@ const dataURL = "data:;base64,"
 // compressed document on most clouds, and compressed files on all of them.
 func (b boot) ignition() (string, error) {
 	var doc ignitionConfig
-	doc.Ignition.Version = ignitionVersion
+	doc.Ignition.Version, doc.Systemd.Units = ignitionVersion, b.units
 	if len(b.keys) > 0 {
 		doc.Passwd.Users = []ignitionUser{{Name: b.user, Keys: b.keys}}
 	}
@@ -61,9 +62,6 @@ func (b boot) ignition() (string, error) {
 		}
 		made.Contents.Source = dataURL + base64.StdEncoding.EncodeToString(content)
 		doc.Storage.Files = append(doc.Storage.Files, made)
-	}
-	for _, u := range b.units {
-		doc.Systemd.Units = append(doc.Systemd.Units, ignitionUnit{Name: u.name, Enabled: u.enable, Mask: u.mask, Contents: u.text})
 	}
 	return encode(doc, " ")
 }

@@ -53,11 +53,6 @@ type boot struct {
 	units          []unit
 }
 
-type unit struct {
-	name, text   string
-	enable, mask bool
-}
-
 // boot renders the templates of a stage: empty for everything but what only the first of two stages has.
 func (s System) boot(v *values, stage string) (boot, error) {
 	b := boot{hostName: v.Node.Name, user: v.System["user"], keys: slices.Clone(v.SSHKeys)}
@@ -76,15 +71,11 @@ func (s System) boot(v *values, stage string) (boot, error) {
 		if !inStage(u.Stage, stage) {
 			continue
 		}
-		made := unit{name: u.Name, enable: u.Enable, mask: u.Mask}
-		if u.Source != "" {
-			text, err := s.sources[u.Source].render(v)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", u.Name, err))
-			}
-			made.text = text
+		text, err := s.sources[u.Source].render(v) // one that is masked has no source
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", u.Name, err))
 		}
-		b.units = append(b.units, made)
+		b.units = append(b.units, unit{Name: u.Name, Enabled: u.Enable, Mask: u.Mask, Contents: text})
 	}
 	if stage == "" {
 		for _, f := range v.Files {
@@ -110,15 +101,10 @@ func put(files []File, f File) []File {
 
 func (s System) file(f fileTemplate, v *values) (File, error) {
 	text, err := s.sources[f.Source].render(v)
-	if err != nil {
-		return File{}, err
+	if err == nil && f.Merge == "kubelet" {
+		text, err = mergeJSON(text, v.Kubelet)
 	}
-	if f.Merge == "kubelet" {
-		if text, err = mergeJSON(text, v.Kubelet); err != nil {
-			return File{}, err
-		}
-	}
-	mode, err := f.mode()
+	mode, _ := f.mode() // Load has checked it
 	return File{Path: f.Path, Mode: mode, Content: NewSecret(text)}, err
 }
 

@@ -152,8 +152,7 @@ func (m manifest) sources() []string {
 			sources = append(sources, u.Source)
 		}
 	}
-	slices.Sort(sources)
-	return slices.Compact(sources)
+	return sources
 }
 
 // check finds what a renderer would stumble over later.
