@@ -73,7 +73,7 @@ func (p *problems) kubelet(overrides json.RawMessage) {
 		return
 	}
 	var set map[string]json.RawMessage
-	if json.Unmarshal(overrides, &set) != nil {
+	if json.Unmarshal(overrides, &set) != nil || set == nil {
 		p.add("Kubelet", "must be a JSON object")
 		return
 	}

@@ -66,6 +66,7 @@ func TestWhatAKubeletOrACloudWouldRefuseLaterIsRefusedNow(t *testing.T) {
 		}, "Node.Taints[1]: is there twice, by key and effect"},
 		"taints among the overrides": {func(c *userdata.Config) { c.Kubelet = json.RawMessage(`{"registerWithTaints": [], "clusterDNS": []}`) },
 			"Kubelet.clusterDNS: cannot be set here: use Cluster.DNS\nKubelet.registerWithTaints: cannot be set here: use Node.Taints"},
+		"overrides that are null": {func(c *userdata.Config) { c.Kubelet = json.RawMessage(`null`) }, "Kubelet: must be a JSON object"},
 		"an address of another family": {func(c *userdata.Config) { c.Node.Addresses = []netip.Addr{netip.MustParseAddr("2001:db8::1")} },
 			"Node.Addresses[0]: must be of a family of Families"},
 		"a private key beside a certificate": {func(c *userdata.Config) {
