@@ -88,7 +88,7 @@ func everything(c userdata.Config) userdata.Config {
 		servers, services = append(servers, netip.MustParseAddr("2001:db8::53")), append(services, netip.MustParseAddr("fd00:96::a"))
 	}
 	c.Cluster.DNS, c.Cluster.ExternalCloudProvider = services, true
-	c.Node = userdata.Node{Name: "worker-7", ProviderID: "example://zone-1/i-0123", Addresses: addresses,
+	c.Node = userdata.Node{Name: "worker-7.example.com", ProviderID: "example://zone-1/i-0123", Addresses: addresses,
 		Labels: map[string]string{"example.com/pool": "green", corev1.LabelTopologyZone: "zone-1"},
 		Taints: []corev1.Taint{{Key: "example.com/gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}}
 	c.Kubelet = json.RawMessage(`{"maxPods": 60, "serverTLSBootstrap": true}`)

@@ -55,11 +55,13 @@ func compressed(text string) []byte {
 }
 
 type cloudConfig struct {
-	HostName string      `json:"hostname,omitempty"`
-	Keys     []string    `json:"ssh_authorized_keys,omitempty"`
-	Password bool        `json:"ssh_pwauth"`
-	Files    []cloudFile `json:"write_files"`
-	Commands [][]string  `json:"runcmd"`
+	HostName string `json:"hostname,omitempty"`
+	// WithDomain has a name with a domain be the host name on every system: that of Ubuntu would be the first label alone.
+	WithDomain bool        `json:"prefer_fqdn_over_hostname,omitempty"`
+	Keys       []string    `json:"ssh_authorized_keys,omitempty"`
+	Password   bool        `json:"ssh_pwauth"`
+	Files      []cloudFile `json:"write_files"`
+	Commands   [][]string  `json:"runcmd"`
 }
 
 type cloudFile struct {
@@ -73,7 +75,7 @@ type cloudFile struct {
 const cloudConfigHeader = "#cloud-config\n"
 
 func (b boot) cloudConfig() (string, error) {
-	doc := cloudConfig{HostName: b.hostName, Keys: b.keys, Commands: b.commands()}
+	doc := cloudConfig{HostName: b.hostName, WithDomain: strings.Contains(b.hostName, "."), Keys: b.keys, Commands: b.commands()}
 	for _, f := range b.allFiles() {
 		made := cloudFile{Path: f.Path, Owner: "root:root", Permissions: fileMode(f.Mode), Content: f.Content.Reveal()}
 		if !readable(made.Content) {

@@ -227,3 +227,73 @@ func both(change func(*userdata.Config)) func(*userdata.Config) {
 		change(c)
 	}
 }
+
+// A cloud-config of a name with a domain says so: on Ubuntu the host name would be the first label alone.
+func TestANodeNameWithADomainIsTheHostName(t *testing.T) {
+	const name = "worker-7.example.com"
+	for _, system := range userdata.Names() {
+		c := minimal(t, "v1.36.3")
+		c.Node.Name = name
+		doc, err := userdata.Render(builtin(t, system), c)
+		require.NoError(t, err)
+		joined, err := userdata.Parse(doc.Bytes())
+		require.NoError(t, err)
+		require.Equal(t, name, joined.NodeName, system)
+		if doc.Format() == userdata.CloudConfig {
+			require.Contains(t, string(doc.Bytes()), " \"hostname\": \""+name+"\",\n \"prefer_fqdn_over_hostname\": true,\n", system)
+			c.Node.Name = "worker-7"
+			doc, err = userdata.Render(builtin(t, system), c)
+			require.NoError(t, err)
+			require.NotContains(t, string(doc.Bytes()), "prefer_fqdn", system)
+			continue
+		}
+		files, err := userdata.Files(doc.Bytes())
+		require.NoError(t, err)
+		require.Equal(t, name, contentOf(files, "/etc/hostname"), system)
+	}
+}
+
+func contentOf(files []userdata.File, path string) string {
+	for _, f := range files {
+		if f.Path == path {
+			return strings.TrimSpace(f.Content.Reveal())
+		}
+	}
+	return ""
+}
+
+func TestAProviderIDNeedsNoScheme(t *testing.T) {
+	const id = "ocid1.instance.oc1.iad.anuwcljt"
+	for _, system := range userdata.Names() {
+		c := minimal(t, "v1.36.3")
+		c.Node.ProviderID = id
+		doc, err := userdata.Render(builtin(t, system), c)
+		require.NoError(t, err)
+		joined, err := userdata.Parse(doc.Bytes())
+		require.NoError(t, err)
+		require.Equal(t, id, joined.ProviderID, system)
+	}
+}
+
+// The API server, which also has the second stage, is there by its host alone: with a port, curl would not match it.
+func TestTheAPIServerIsReachedWithoutTheProxy(t *testing.T) {
+	for server, host := range map[string]string{
+		"https://192.0.2.1:6443": "192.0.2.1", "https://[2001:db8::1]:6443": "2001:db8::1", "https://api.example.com": "api.example.com",
+	} {
+		c := minimal(t, "v1.36.3")
+		c.Cluster.Server, c.Cluster.Domain = server, "k8s.example.org"
+		c.Proxy = userdata.Proxy{HTTPS: userdata.NewSecret("http://proxy.example.com:3128"), No: []string{"192.0.2.9"}}
+		want := `"localhost,127.0.0.1,::1,.svc,.k8s.example.org,` + host + `,192.0.2.9"`
+		for _, name := range userdata.Names() {
+			stages, err := userdata.RenderStages(builtin(t, name), c, worker7)
+			require.NoError(t, err)
+			doc, err := userdata.Render(builtin(t, name), c)
+			require.NoError(t, err)
+			for _, d := range []userdata.Document{doc, stages.First} {
+				files, err := userdata.Files(d.Bytes())
+				require.NoError(t, err)
+				require.Contains(t, contentOf(files, "/opt/machinist/proxy.env"), "NO_PROXY="+want+"\nno_proxy="+want, name)
+			}
+		}
+	}
+}
