@@ -31,12 +31,10 @@ func (r *Reconciler) ownerOf(ctx context.Context, infra metav1.Object) (m contra
 	missing = fmt.Sprintf("Waiting for %s %s, which has not been seen", kind.GVK.Kind, key)
 	err = r.ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) || err == nil && obj.GetUID() != owner.UID: // another one of the name: the owner is gone
 		return m, missing, nil
 	case err != nil:
 		return m, "", fmt.Errorf("read %s %s: %w", kind.GVK.Kind, key, err)
-	case obj.GetUID() != owner.UID: // another one of the name: the owner is gone
-		return m, missing, nil
 	}
 	err = kind.Adapter.Read(obj, &m)
 	return m, "", err
@@ -96,8 +94,8 @@ func decideHolders(f claims) []string {
 	return holders
 }
 
-// remove deletes the instance, unless it stays for other InfraMachines. Without a provider ID the instance is looked for first: a person may
-// have removed the ID. Only an InfraMachine whose provider ID others have too needs its Machine for that.
+// remove deletes the instance, unless it stays for other InfraMachines. Without a provider ID the instance is looked for first: a person
+// may have removed the ID. Only an InfraMachine whose provider ID others have too needs its Machine for that.
 func (s *Scope) remove(ctx context.Context) (instance.Removal, error) {
 	if s.env.indexed && s.State.ProviderID == "" {
 		if found, err := s.look(ctx); err != nil || found.Unread != "" {

@@ -102,8 +102,8 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	}
 }
 
-// firstBoot returns the bootstrap data of the Machine. It reads the Secret from the API server: it is needed once, so a cache of all Secrets
-// would be a waste and a risk.
+// firstBoot returns the bootstrap data of the Machine. It reads the Secret from the API server: it is needed once, so a cache of all
+// Secrets would be a waste and a risk.
 func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err error) {
 	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.Machine.DataSecretName.Or("")}
 	if key.Name == "" {

@@ -54,8 +54,8 @@ func (s *Scope) setFailure(reason, message string) {
 	engine.Set(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
-// flush writes the InfraMachine. A condition that changes to a reason which a person has to act on is a Warning event. An InfraMachine that is
-// gone is no error.
+// flush writes the InfraMachine. A condition that changes to a reason which a person has to act on is a Warning event. An InfraMachine that
+// is gone is no error.
 func flush(ctx context.Context, s *Scope, err error) error {
 	problems := append(engine.Problems(), instance.ReasonInvalid, instance.ReasonFailed, instance.ReasonGone, instance.ReasonProviderIDMissing,
 		string(provider.Unauthenticated), string(provider.Exhausted), string(provider.Terminal))

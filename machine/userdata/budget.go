@@ -39,8 +39,8 @@ func (d Document) Fit(b Budget) (Document, error) {
 		d.content, d.compressed = NewSecret(string(compressed(d.content.Reveal()))), true
 	}
 	if size := d.Size(); size > b.Bytes {
-		return Document{}, fmt.Errorf("the first-boot data of %d bytes is over the limit of %s, %d bytes: boot in two stages, or leave files to the image",
-			size, b.Cloud, b.Bytes)
+		return Document{}, fmt.Errorf("the first-boot data of %d bytes is over the limit of %s, %d bytes: boot in two stages, or leave files "+
+			"to the image", size, b.Cloud, b.Bytes)
 	}
 	return d, nil
 }

@@ -76,12 +76,12 @@ func (v *values) KubeletArgs() string {
 		}
 		args = append(args, "--node-labels="+strings.Join(labels, ","))
 	}
-	var own []string
+	own := make([]string, 0, len(v.Node.Addresses))
 	for _, a := range v.Node.Addresses {
 		own = append(own, a.String())
 	}
 	switch {
-	case own != nil:
+	case len(own) > 0:
 		args = append(args, "--node-ip="+strings.Join(own, ","))
 	case v.Families == IPv6:
 		args = append(args, "--node-ip=::")
