@@ -287,7 +287,7 @@ func (s *Scope) instanceClaims(ctx context.Context) (others []instanceClaim, err
 		made := token != "" && token == string(obj.GetUID())
 		others = append(others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made, named})
 	}
-	err = s.env.frame.Each(ctx, "", providerIDKey(key), claims)
+	err = s.env.frame.Each(ctx, "", engine.ProviderIDKey(key), claims)
 	if token != "" && !slices.ContainsFunc(others, func(c instanceClaim) bool { return c.Made }) { // it may have lost the provider ID
 		named = false
 		err = errors.Join(err, s.env.frame.Each(ctx, "", tokenKey(token), claims))

@@ -23,7 +23,7 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 		keys = append(keys, deletingKey)
 	}
 	keys = append(keys, tokenKey(string(state.UID)))
-	return append(keys, keysOfNode(cluster, state.ProviderID, state.Node.Name, rules)...)
+	return append(keys, engine.NodeKeys(cluster, state.ProviderID, state.Node.Name, rules)...)
 }
 
 // tokenKey is the key of the Machine that an instance was made for, which may have lost its provider ID, or have another one for a moment.
@@ -33,21 +33,6 @@ func tokenKey(token string) string { return "token:" + token }
 const deletingKey = "deleting"
 
 func controlPlaneKey(cluster types.NamespacedName) string { return "controlplane:" + cluster.String() }
-
-// providerIDKey has no cluster: what has made an instance may be copied into another one. Who looks for a Node compares the cluster.
-func providerIDKey(id string) string { return "id:" + id }
-
-// keysOfNode returns the keys of the Node with a provider ID and a name, none for an ID that names no instance and for an empty name. That
-// of the name includes the cluster: other clusters have Nodes of the same name.
-func keysOfNode(cluster types.NamespacedName, id, name string, rules noderef.Rules) (keys []string) {
-	if key := rules.Key(id); key != "" {
-		keys = append(keys, providerIDKey(key))
-	}
-	if name != "" {
-		keys = append(keys, "node:"+cluster.String()+"/"+name)
-	}
-	return keys
-}
 
 // IndexMachines registers the index of Machines with the cache. AddToManager calls it. If you call ReconcileObject from your own loop,
 // call it once, before the cache starts. Without it, Machines that claim the same Node do not detect each other.
@@ -61,7 +46,7 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 func (r *Reconciler) keysOf(obj client.Object) []string {
 	var state contract.MachineState
 	if err := r.kind.Adapter.Read(obj, &state); err != nil {
-		return keysOfNode(types.NamespacedName{}, state.ProviderID, "", r.options.Matching)
+		return engine.NodeKeys(types.NamespacedName{}, state.ProviderID, "", r.options.Matching)
 	}
 	return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 }
@@ -96,7 +81,7 @@ func (r *Reconciler) machinesOfNode(ctx context.Context, cluster types.Namespace
 	keys := make([]string, 0, 2*len(nodes))
 	for _, node := range nodes {
 		if node != nil {
-			keys = append(keys, keysOfNode(cluster, node.Spec.ProviderID, node.Name, r.options.Matching)...)
+			keys = append(keys, engine.NodeKeys(cluster, node.Spec.ProviderID, node.Name, r.options.Matching)...)
 		}
 	}
 	return r.machinesByKeys(ctx, cluster, keys)

@@ -125,7 +125,7 @@ func (c claims) ClaimsOn(node *corev1.Node) []noderef.Identity { return c(node) 
 
 // claimsOn returns the other Machines of the cluster that claim a Node. One that cannot be read claims nothing: it reports that itself.
 func (s *Scope) claimsOn(ctx context.Context, node *corev1.Node) (others []noderef.Identity, err error) {
-	for _, key := range keysOfNode(s.cluster, node.Spec.ProviderID, node.Name, s.env.options.Matching) {
+	for _, key := range engine.NodeKeys(s.cluster, node.Spec.ProviderID, node.Name, s.env.options.Matching) {
 		err = errors.Join(err, s.env.frame.Each(ctx, s.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachineState
 			itself := client.ObjectKeyFromObject(obj) == s.State.Key
@@ -144,7 +144,7 @@ func (r *Reconciler) otherClaimants(ctx context.Context, obj client.Object) []re
 		return nil
 	}
 	cluster := r.clusterOf(&state)
-	claimants := r.machinesByKeys(ctx, cluster, keysOfNode(cluster, state.ProviderID, state.Node.Name, r.options.Matching))
+	claimants := r.machinesByKeys(ctx, cluster, engine.NodeKeys(cluster, state.ProviderID, state.Node.Name, r.options.Matching))
 	return slices.DeleteFunc(claimants, func(request reconcile.Request) bool { return request.NamespacedName == state.Key })
 }
 
@@ -174,7 +174,7 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 func (s *Scope) desired() propagate.Desired {
 	d := propagate.Desired{
 		Labels: s.State.Labels, Annotations: s.State.Annotations,
-		AddLabels: s.State.NodeLabels, AddAnnotations: s.State.NodeAnnotations,
+		AddLabels: s.State.NodeLabels, AddAnnotations: s.State.NodeAnnotations, Taints: engine.NodeTaints(s.State.Taints),
 		Owner: propagate.Owner{
 			Namespace: s.State.Key.Namespace, Name: s.State.Key.Name, Cluster: s.State.ClusterName,
 		},
@@ -182,12 +182,6 @@ func (s *Scope) desired() propagate.Desired {
 	if _, labelled := s.Node.Node.Labels[propagate.InterruptibleLabel]; decideInterruptible(s.Infrastructure, labelled) {
 		d.AddLabels = map[string]string{propagate.InterruptibleLabel: ""}
 		maps.Copy(d.AddLabels, s.State.NodeLabels)
-	}
-	for _, t := range s.State.Taints {
-		d.Taints = append(d.Taints, propagate.Taint{
-			Taint:       corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)},
-			Propagation: propagate.Propagation(t.Propagation),
-		})
 	}
 	for _, ref := range s.State.OwnerReferences {
 		if ref.Controller != nil && *ref.Controller {

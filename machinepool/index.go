@@ -22,28 +22,16 @@ func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, r
 	keys := append([]string{labelKey(contract.LabelValue(state.Key.Name))},
 		engine.ReferenceKeys(state.Common(), state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
-		keys = append(keys, keysOfNode(cluster, id, "", rules)...)
+		keys = append(keys, engine.NodeKeys(cluster, id, "", rules)...)
 	}
 	for _, node := range state.Nodes {
-		keys = append(keys, keysOfNode(cluster, "", node.Name, rules)...)
+		keys = append(keys, engine.NodeKeys(cluster, "", node.Name, rules)...)
 	}
 	return keys
 }
 
 // labelKey is that of the objects which a provider labels with the pool's name.
 func labelKey(value string) string { return "label:" + value }
-
-// keysOfNode returns the keys of the Node with a provider ID and a name, none for an ID that names no instance and for an empty name. They
-// name the cluster too: other clusters have Nodes of the same name, and may have the same provider ID.
-func keysOfNode(cluster types.NamespacedName, id, name string, rules noderef.Rules) (keys []string) {
-	if key := rules.Key(id); key != "" {
-		keys = append(keys, "id:"+cluster.String()+"/"+key)
-	}
-	if name != "" {
-		keys = append(keys, "node:"+cluster.String()+"/"+name)
-	}
-	return keys
-}
 
 // indexPools registers the indexes of pools, and of Machines where those are known, with the cache.
 func (r *Reconciler) indexPools(ctx context.Context) error {
@@ -66,14 +54,15 @@ func (r *Reconciler) poolsOf(ctx context.Context, kind, obj client.Object) []rec
 	return requests
 }
 
-// poolsOfNode maps an event about a Node to the pools of its cluster that list its instance, or had it recorded by name.
+// poolsOfNode maps an event about a Node to the pools that list its instance, in whatever cluster of the namespace, or had it recorded by
+// name.
 func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, node := range nodes {
 		if node == nil {
 			continue
 		}
-		for _, key := range keysOfNode(cluster, node.Spec.ProviderID, node.Name, r.options.Matching) {
+		for _, key := range engine.NodeKeys(cluster, node.Spec.ProviderID, node.Name, r.options.Matching) {
 			requests = append(requests, r.frame.ByKey(ctx, cluster.Namespace, key)...)
 		}
 	}
@@ -90,10 +79,10 @@ type claims struct {
 
 // ClaimsOn implements noderef.Claims.
 func (c *claims) ClaimsOn(node *corev1.Node) (all []noderef.Identity) {
-	for _, key := range keysOfNode(c.cluster, node.Spec.ProviderID, node.Name, c.r.options.Matching) {
+	for _, key := range engine.NodeKeys(c.cluster, node.Spec.ProviderID, node.Name, c.r.options.Matching) {
 		c.err = errors.Join(c.err, c.r.frame.Each(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachinePoolState
-			if c.r.frame.Read(obj, &state) == nil {
+			if c.r.frame.Read(obj, &state) == nil && c.r.clusterOf(&state) == c.cluster {
 				all = append(all, claimOf(&state, node, c.r.options.Matching))
 			}
 		}))
@@ -111,7 +100,7 @@ func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.
 	}
 	for _, ref := range state.Nodes {
 		if ref.Name == node.Name {
-			identity.Current = noderef.Ref{Name: ref.Name, UID: ref.UID}
+			identity.Current = noderef.Ref(ref)
 		}
 	}
 	return identity
@@ -129,8 +118,12 @@ func (r *Reconciler) machineKeys(obj client.Object) (keys []string) {
 	if err := r.kinds.Machine.Adapter.Read(obj, &m); err != nil {
 		return keys // it reports itself what is wrong with it
 	}
-	cluster := r.workloads.ClusterOf(m.Key.Namespace, cmp.Or(m.ClusterName, m.Labels[contract.ClusterNameLabel]))
-	return append(keys, keysOfNode(cluster, m.ProviderID, m.Node.Name, r.options.Matching)...)
+	return append(keys, engine.NodeKeys(r.clusterOfMachine(&m), m.ProviderID, m.Node.Name, r.options.Matching)...)
+}
+
+// clusterOfMachine is the workload cluster of a Machine.
+func (r *Reconciler) clusterOfMachine(m *contract.MachineState) types.NamespacedName {
+	return r.workloads.ClusterOf(m.Key.Namespace, cmp.Or(m.ClusterName, m.Labels[contract.ClusterNameLabel]))
 }
 
 // claimsNode reports whether a Machine claims a Node: it has the Machine's provider ID, or the Machine has recorded it.
@@ -154,7 +147,7 @@ func (p *Scope) takenByMachines(ctx context.Context, m *matching) (sets.Set[stri
 		if err != nil {
 			return nil, err
 		}
-		if claimed || (!p.Deleting() && p.machines.represent(node, p.env.options.Matching)) {
+		if claimed || (!p.Deleting() && p.machines != nil && p.machines.represent(node, p.env.options.Matching)) {
 			taken.Insert(node.Name)
 		}
 	}
@@ -164,9 +157,12 @@ func (p *Scope) takenByMachines(ctx context.Context, m *matching) (sets.Set[stri
 // claimedByMachine reports whether a Machine claims a Node.
 func (p *Scope) claimedByMachine(ctx context.Context, node *corev1.Node) (bool, error) {
 	rules, cluster := p.env.options.Matching, p.env.clusterOf(&p.State)
-	for _, key := range keysOfNode(cluster, node.Spec.ProviderID, node.Name, rules) {
+	for _, key := range engine.NodeKeys(cluster, node.Spec.ProviderID, node.Name, rules) {
 		all, err := p.env.machines.List(ctx, cluster.Namespace, key, true, nil)
-		if err != nil || slices.ContainsFunc(all, func(m machine) bool { return claimsNode(m.State, node, rules) }) {
+		claims := func(m machine) bool {
+			return p.env.clusterOfMachine(m.State) == cluster && claimsNode(m.State, node, rules)
+		}
+		if err != nil || slices.ContainsFunc(all, claims) {
 			return err == nil, err
 		}
 	}

@@ -62,11 +62,11 @@ func (b *byKey) List(_ context.Context, list client.ObjectList, opts ...client.L
 }
 
 func ofName(cluster types.NamespacedName, name string) string {
-	return keysOfNode(cluster, "", name, noderef.Rules{})[0]
+	return engine.NodeKeys(cluster, "", name, noderef.Rules{})[0]
 }
 
 func ofID(id string) string {
-	return keysOfNode(types.NamespacedName{Namespace: "default", Name: "c"}, id, "", noderef.Rules{})[0]
+	return engine.NodeKeys(types.NamespacedName{Namespace: "default", Name: "c"}, id, "", noderef.Rules{})[0]
 }
 
 func requestFor(name string) reconcile.Request {
@@ -132,4 +132,15 @@ func TestANodeWakesThePoolsOfItsCluster(t *testing.T) {
 	require.ElementsMatch(t, want[:2], wakes(testNode("n", "")))
 	p.env.frame.Options.WatchFilter = "mine"
 	require.Empty(t, p.env.poolsOfNode(t.Context(), cluster, before), "they are others' to look after")
+}
+
+// Two clusters of a namespace may have instances of the same ID.
+func TestAPoolClaimsNodesOfItsOwnClusterAlone(t *testing.T) {
+	p, _ := acting(t, &api{})
+	p.env.frame.Ports.Cache = &byKey{pools: map[string][]string{engine.ProviderIDKey("p://a"): {"pool"}}}
+	for of, want := range map[types.NamespacedName]int{{}: 1, {Namespace: "default", Name: "c"}: 0} {
+		c := &claims{ctx: t.Context(), r: p.env, cluster: of}
+		require.Len(t, c.ClaimsOn(testNode("n", "p://a")), want)
+		require.NoError(t, c.err)
+	}
 }

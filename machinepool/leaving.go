@@ -102,9 +102,6 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 
 // represent reports whether an InfraMachine represents the instance of a Node: it gets a Machine, or has one.
 func (m *machines) represent(node *corev1.Node, rules noderef.Rules) bool {
-	if m == nil {
-		return false
-	}
 	for _, infra := range m.infra {
 		if id, _, _ := unstructured.NestedString(infra.Object, "spec", "providerID"); rules.Same(id, node.Spec.ProviderID) {
 			return true
@@ -151,32 +148,20 @@ func (p *Scope) wasDrained(node *corev1.Node) bool {
 		marksDrained(node)
 }
 
-// desired returns what the pool propagates to its Nodes: the values of its template.
-func (p *Scope) desired() propagate.Desired {
+// propagate sends each Node that lacks something of the template one patch, which only applies to the Node that was read. Where Machines
+// represent the instances, the Machine controller does that.
+func (p *Scope) propagate(ctx context.Context) error {
+	if !p.nodesKnown || p.ledByMachines() {
+		return nil
+	}
 	template := &p.State.Template
-	d := propagate.Desired{
-		Labels: template.Labels, Annotations: template.Annotations,
+	desired := propagate.Desired{
+		Labels: template.Labels, Annotations: template.Annotations, Taints: engine.NodeTaints(template.Taints),
 		Owner: propagate.Owner{
 			Namespace: p.State.Key.Namespace, Cluster: p.State.ClusterName,
 			ControllerKind: p.env.kinds.Pool.GVK.Kind, ControllerName: p.State.Key.Name,
 		},
 	}
-	for _, t := range template.Taints {
-		d.Taints = append(d.Taints, propagate.Taint{
-			Taint:       corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)},
-			Propagation: propagate.Propagation(t.Propagation),
-		})
-	}
-	return d
-}
-
-// propagate sends each Node that lacks something one patch, which only applies to the Node that was read. Where Machines represent the
-// instances, the Machine controller does that.
-func (p *Scope) propagate(ctx context.Context) error {
-	if !p.nodesKnown || p.ledByMachines() {
-		return nil
-	}
-	desired := p.desired()
 	return p.eachNode(p.match.Nodes, func(node *corev1.Node) error {
 		patch, differs := p.env.options.Propagation.Diff(node, desired)
 		if !differs || node.DeletionTimestamp != nil || p.env.frame.Writer.Behind(node) {

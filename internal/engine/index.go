@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 // Keys of the index under which events of other objects find an object.
@@ -38,6 +41,34 @@ func ReferenceKeys(of contract.Common, refs ...contract.Ref) []string {
 		}
 	}
 	return keys
+}
+
+// ProviderIDKey is the key of the objects that name an instance, by noderef.Rules.Key. It has no cluster: what has made an instance may be
+// copied into another one. Who looks for a Node compares the cluster.
+func ProviderIDKey(id string) string { return "id:" + id }
+
+// NodeKeys returns the keys of the Node with a provider ID and a name, none for an ID that names no instance and for an empty name. That of
+// the name includes the cluster: other clusters have Nodes of the same name.
+func NodeKeys(cluster types.NamespacedName, id, name string, rules noderef.Rules) (keys []string) {
+	if key := rules.Key(id); key != "" {
+		keys = append(keys, ProviderIDKey(key))
+	}
+	if name != "" {
+		keys = append(keys, "node:"+cluster.String()+"/"+name)
+	}
+	return keys
+}
+
+// NodeTaints returns the taints of a Machine, or of a template, as a Node gets them.
+func NodeTaints(all []contract.Taint) []propagate.Taint {
+	taints := make([]propagate.Taint, 0, len(all))
+	for _, t := range all {
+		taints = append(taints, propagate.Taint{
+			Taint:       corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)},
+			Propagation: propagate.Propagation(t.Propagation),
+		})
+	}
+	return taints
 }
 
 // IndexName is the name of the index in the cache.
