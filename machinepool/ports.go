@@ -42,11 +42,10 @@ type Ports struct {
 }
 
 func (p Ports) validate() error {
-	var nodes error
 	if p.Workload.Nodes == nil && p.NodesOf == nil {
-		nodes = errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set")
+		return errors.New("neither Ports.Workload.Nodes nor Ports.NodesOf is set")
 	}
-	return errors.Join(p.Check(), nodes)
+	return nil
 }
 
 // DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The value is
@@ -123,21 +122,19 @@ func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
 func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New != nil }
 
 func (k Kinds) validate() error {
-	err := checkKind("kind Pool", k.Pool)
-	if k.knowsMachines() {
-		err = errors.Join(err, checkKind("kind Machine", k.Machine, "Node.Name", "Node.UID")) // which drains need
+	var err error
+	if engine.CheckKind("Kinds.Pool", k.Pool) == nil { // New reports what is missing
+		pool, _ := contract.CheckKind(k.Pool) // a kind that rejects an empty object cannot be checked
+		err = contract.RefuseForgotten(pool)
 	}
-	return err
-}
-
-// checkKind reports what is missing in a kind, and the values that it does not store and a Reconciler requires, but those of except. A kind
-// that rejects an empty object cannot be checked for these.
-func checkKind[S, U any](name string, kind contract.KindOf[S, U], except ...string) error {
-	if err := engine.CheckKind(name, kind); err != nil {
+	if !k.knowsMachines() {
 		return err
 	}
-	forgotten, _ := contract.CheckKind(kind)
-	return contract.RefuseForgotten(forgotten, except...)
+	if missing := engine.CheckKind("Kinds.Machine", k.Machine); missing != nil {
+		return errors.Join(err, missing)
+	}
+	machine, _ := contract.CheckKind(k.Machine)
+	return errors.Join(err, contract.RefuseForgotten(machine, "Node.Name", "Node.UID")) // which drains need
 }
 
 // Seed is what a pool decides about the Machine that represents one of its instances: its owner is the pool, its infrastructure the

@@ -2,8 +2,6 @@ package machinepool
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -42,17 +40,13 @@ type Reconciler struct {
 // New returns a Reconciler. It reports all errors in its inputs at once, and makes no request.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Pool)
-	err := errors.Join(kinds.validate(), ports.validate(), contract.CheckVersions(options.ContractVersions...),
-		options.Policy.DrainPolicy.Validate(), checkSteps(options.Steps))
-	if err != nil {
-		return nil, fmt.Errorf("machine pool reconciler for %s: %w", cmp.Or(kinds.Pool.GVK.Kind, "a kind without a name"), err)
-	}
-	return newReconciler(kinds, ports, options)
+	return newReconciler(kinds, ports, options, kinds.validate(), ports.validate(), options.Policy.DrainPolicy.Validate(),
+		checkSteps(options.Steps))
 }
 
-// newReconciler returns a Reconciler for inputs that are complete.
-func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
-	f, err := engine.NewFrame("machine pool reconciler", kinds.Pool, Finalizer, ports.Ports, options.Options)
+// newReconciler returns a Reconciler, or an error that names what is wrong with its inputs besides those of engine.NewFrame.
+func newReconciler(kinds Kinds, ports Ports, options Options, wrong ...error) (*Reconciler, error) {
+	f, err := engine.NewFrame("machine pool reconciler", kinds.Pool, Finalizer, ports.Ports, options.Options, wrong...)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +54,8 @@ func newReconciler(kinds Kinds, ports Ports, options Options) (*Reconciler, erro
 	r := &Reconciler{
 		frame: f, kinds: kinds, ports: ports, options: options, unreadLimit: defaultUnreadLimit,
 		machines: children.NewFrame(f, kinds.Machine, nil, children.Config{Name: "Machine"}),
-		memory:   engine.NewMemory(newRecollection, func(forgotten *recollection) { forgotten.release(nil) }),
+		memory: engine.NewMemory(func() *recollection { return &recollection{draining: map[string]time.Time{}} },
+			func(forgotten *recollection) { forgotten.release(nil) }),
 	}
 	f.Track("kinds that MachinePools refer to", r.poolsOf)
 	r.workloads = cluster.NewTracker(cluster.TrackerConfig{

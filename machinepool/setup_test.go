@@ -16,7 +16,7 @@ import (
 func TestNewSaysAllThatIsMissing(t *testing.T) {
 	t.Parallel()
 	_, err := machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{})
-	for _, want := range []string{"kind Pool needs", "Ports.Client", "Ports.Cache", "Ports.APIReader",
+	for _, want := range []string{"the contract.Kind needs", "Ports.Client", "Ports.Cache", "Ports.APIReader",
 		"neither Ports.Workload.Nodes nor Ports.NodesOf"} {
 		require.ErrorContains(t, err, want)
 	}
