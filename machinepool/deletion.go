@@ -57,7 +57,8 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	left, err := p.drain(ctx, going)
 	switch {
 	case left > 0:
-		p.Wait(contract.ReasonDrainingNode, p.drainProgress(started, left))
+		p.Wait(contract.ReasonDrainingNode, fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left%s",
+			started.UTC().Format(time.RFC3339), left, p.waiting))
 	case p.missed == "":
 		return true, err
 	case p.over(unreadSince, unreadLimit):
@@ -69,15 +70,6 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// drainProgress returns the message for a drain: how many Nodes are left, and what the first of them waits for.
-func (p *Scope) drainProgress(started time.Time, left int) string {
-	message := fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left", started.UTC().Format(time.RFC3339), left)
-	if p.waiting != "" {
-		message += "; waiting for " + p.waiting
-	}
-	return message
-}
-
 // wantsDrain reports whether the Nodes are drained before the instances are deleted: not when the instances are gone, are being deleted or
 // belong to another controller, and not when the cluster is being deleted too. Where Machines represent the instances, the Machine
 // controller has drained their Nodes, and Nodes are left only of instances that never had a Machine.
@@ -85,13 +77,13 @@ func (p *Scope) wantsDrain() bool {
 	if p.isExcluded() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
 		return false
 	}
-	if p.ledByMachines() && p.hasNoNodes() {
-		return false
-	}
-	if p.infrastructure.Foreign || (p.infrastructure.Presence != external.Present && p.infrastructure.Presence != external.Unread) {
-		return false
-	}
-	return !p.isGoing(p.infrastructure)
+	return !(p.ledByMachines() && p.hasNoNodes()) && !p.infrastructure.Foreign && p.instancesStay()
+}
+
+// instancesStay reports whether nothing has ended the instances yet, as far as is known.
+func (p *Scope) instancesStay() bool {
+	e := p.infrastructure
+	return (e.Presence == external.Present || e.Presence == external.Unread) && !engine.IsGoing(e, p.mem().requested)
 }
 
 // nodesMatter reports whether the Nodes outlive the pool: not when their cluster is gone or is being deleted.
@@ -110,9 +102,6 @@ func (p *Scope) deleteInfrastructure(ctx context.Context) (bool, error) {
 func (p *Scope) deleteBootstrap(ctx context.Context) (bool, error) {
 	return p.deleteReferenced(ctx, p.bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)
 }
-
-// isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
-func (p *Scope) isGoing(e external.Object) bool { return engine.IsGoing(e, p.mem().requested) }
 
 // deleteReferenced deletes a referenced object. lost is that of engine.Removal.
 func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (bool, error) {

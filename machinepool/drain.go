@@ -119,7 +119,7 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 // awaits keeps what the drain of a Node waits for, where it is the first one.
 func (p *Scope) awaits(node *corev1.Node, what string) {
 	if p.waiting == "" && what != "" {
-		p.waiting = "Node " + node.Name + ":\n" + what
+		p.waiting = "; waiting for Node " + node.Name + ":\n" + what
 	}
 }
 

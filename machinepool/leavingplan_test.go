@@ -154,7 +154,7 @@ func TestTheMemoryHoldsNoMoreThanThereIs(t *testing.T) {
 }
 
 func TestALimitForUnreadNodesCountsFromWhenTheyWereReadLast(t *testing.T) {
-	pool, began := newRecollection(), time.Unix(1000, 0)
+	pool, began := &recollection{}, time.Unix(1000, 0)
 	for i, known := range []bool{false, false, true, false, false} {
 		pool.countUnread(!known, began.Add(time.Duration(i)*time.Second))
 	}

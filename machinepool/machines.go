@@ -201,7 +201,7 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 func (p *Scope) createMachine(ctx context.Context, name string) error {
 	labels, annotations := p.machineMetadata()
 	seed := contract.MachineSeed{
-		Key: types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, Labels: labels, Annotations: annotations,
+		Key: p.key(name), Labels: labels, Annotations: annotations,
 		Owners:                []metav1.OwnerReference{p.OwnerReference()},
 		Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: name},
 		InfrastructureVersion: p.machines.gvk.Version,
@@ -231,9 +231,8 @@ const foreignAdvice = "if it stands for the instance, remove its controller and 
 // alreadyThere distinguishes a Machine that the cache does not show yet, engine.ErrStale, from one of the same name with another owner. A
 // Machine whose labels were removed, by which it is found, gets them again.
 func (p *Scope) alreadyThere(ctx context.Context, name string) error {
-	key, owned := types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}, false
-	have := p.machineNamed(key)
-	err := p.env.machines.Existing(ctx, have, p.env.kinds.Machine.GVK.Kind, key)
+	have, owned := p.machineNamed(name), false
+	err := p.env.machines.Existing(ctx, have, p.env.kinds.Machine.GVK.Kind, p.key(name))
 	if err == nil {
 		owned, err = p.owns(ctx, have)
 	}
@@ -244,7 +243,7 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 		return cmp.Or(p.giveMetadata(ctx, have), engine.ErrStale)
 	}
 	p.machines.foreign = append(p.machines.foreign, name)
-	return fmt.Errorf("create Machine %s: %w of MachinePool %s: %s", key, errForeignMachine, p.State.Key.Name, foreignAdvice)
+	return fmt.Errorf("create Machine %s: %w of MachinePool %s: %s", p.key(name), errForeignMachine, p.State.Key.Name, foreignAdvice)
 }
 
 // machineMetadata are the labels and annotations of the pool's Machines.
@@ -284,11 +283,16 @@ func (p *Scope) giveMetadata(ctx context.Context, have contract.Object) error {
 }
 
 // machineNamed returns an empty Machine to write or delete one of its name.
-func (p *Scope) machineNamed(key types.NamespacedName) client.Object {
+func (p *Scope) machineNamed(name string) client.Object {
 	obj := engine.NewObject(p.env.kinds.Machine)
-	obj.SetNamespace(key.Namespace)
-	obj.SetName(key.Name)
+	obj.SetNamespace(p.State.Key.Namespace)
+	obj.SetName(name)
 	return obj
+}
+
+// key names an object in the namespace of the pool.
+func (p *Scope) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}
 }
 
 // deleteAllMachines deletes the Machines of single instances, whose controller drains their Nodes and waits for their hooks.
@@ -316,8 +320,7 @@ func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 // liveMachines returns the Machines that the API server has, before the instances are deleted: a cache may not show new ones yet, and does
 // not find those whose pool labels were removed. unsure: there may be others that the pool adopts.
 func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, err error) {
-	there := p.infrastructure.Presence == external.Present || p.infrastructure.Presence == external.Unread
-	if !there || p.isGoing(p.infrastructure) || (p.infrastructure.Usable() && p.machineKind == "") {
+	if !p.instancesStay() || (p.infrastructure.Usable() && p.machineKind == "") {
 		return nil, false, nil // it is too late for them, or there are none
 	}
 	var unknown error
@@ -338,8 +341,7 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 func (p *Scope) infraNamed(ctx context.Context, m *machines, name string) *unstructured.Unstructured {
 	infra := &unstructured.Unstructured{}
 	infra.SetGroupVersionKind(m.gvk)
-	key := types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}
-	if p.env.frame.Ports.Cache.Get(ctx, key, infra, client.UnsafeDisableDeepCopy) != nil {
+	if p.env.frame.Ports.Cache.Get(ctx, p.key(name), infra, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	return infra
@@ -360,14 +362,11 @@ func (p *Scope) hasUnlabelled(ctx context.Context, m *machines, name string) boo
 // deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
 // which a pool lists it is not gone.
 func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
-	infra := func(m machine) types.NamespacedName {
-		return types.NamespacedName{Namespace: m.Key.Namespace, Name: m.State.Infrastructure.Name}
-	}
 	absent := slices.DeleteFunc(orphaned, func(m machine) bool {
 		return p.infraNamed(ctx, p.machines, m.State.Infrastructure.Name) != nil
 	})
 	gone, err := each(p, absent, func(m machine) error {
-		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, infra(m))
+		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, p.key(m.State.Infrastructure.Name))
 		if err == nil && !confirmed {
 			err = engine.ErrStale
 		}
@@ -381,7 +380,7 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
 func (p *Scope) deleteMachines(ctx context.Context, going []machine, asRead bool) error {
 	kind, all := p.env.kinds.Machine.GVK.Kind, mapped(going, func(m machine) *contract.Metadata { return m.Metadata })
 	deleted, err := p.delete(kind, all, asRead, func(m *contract.Metadata, only client.Preconditions) error {
-		return p.env.frame.Ports.Client.Delete(ctx, p.machineNamed(m.Key), only)
+		return p.env.frame.Ports.Client.Delete(ctx, p.machineNamed(m.Key.Name), only)
 	})
 	for _, name := range deleted {
 		p.tell(EventMachineDeleted, "Deleted %s %s", kind, name)

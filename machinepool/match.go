@@ -78,7 +78,7 @@ func (m *matching) retireNone() {
 
 // refOf returns how a Node is recorded.
 func refOf(node *corev1.Node) contract.NodeRef {
-	return contract.NodeRef{Name: node.Name, UID: node.UID}
+	return contract.NodeRef(noderef.RefTo(node))
 }
 
 // refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The limit of the
@@ -123,8 +123,7 @@ func matchNodes(f matchFacts) matching {
 func (f *matchFacts) resolve(id string, recorded map[string]contract.NodeRef) noderef.Match {
 	identity := noderef.Identity{Machine: f.Pool, ProviderID: id}
 	if found := f.Nodes.ByProviderID(id); len(found) == 1 {
-		ref := recorded[found[0].Name]
-		identity.Current = noderef.Ref{Name: ref.Name, UID: ref.UID}
+		identity.Current = noderef.Ref(recorded[found[0].Name])
 	}
 	return f.Rules.Resolve(identity, f.Nodes, f.Claims)
 }

@@ -1,6 +1,7 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,7 +37,7 @@ type Scope struct {
 	nodesKnown bool
 	unread     external.Problem // why the Nodes are not known
 	match      matching
-	waiting    string // what the first Node waits for whose drain is not over
+	waiting    string // what the first Node waits for whose drain is not over, as the end of a message
 	missed     string // why recorded Nodes that the index does not have do not count as gone; empty when they do
 
 	// machineKind is the kind of the InfraMachines that represent instances, empty without them.
@@ -67,12 +68,10 @@ func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
 		return p.Pause(metav1.ConditionUnknown, contract.ReasonClusterChanged, fmt.Sprintf("%s, or remove its label %s if it never had that one",
 			engine.ClusterChanged(p.env.frame.Kind.GVK.Kind, p.Common(), label), contract.ClusterNameLabel)), nil
 	}
+	p.recordDeletion()
 	result, err := p.Keep(ctx)
 	if err == nil {
 		err = p.nameReplicas(ctx)
-	}
-	if err == nil {
-		p.recordDeletion()
 	}
 	return result, err
 }
@@ -107,19 +106,7 @@ type recollection struct {
 	unread, nodesUnread time.Time
 }
 
-func newRecollection() *recollection {
-	return &recollection{draining: map[string]time.Time{}}
-}
-
 func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
-
-// detaches records that volumes of a Node are waited for, and returns since when.
-func (r *recollection) detaches(node string, now time.Time) time.Time {
-	if r.draining[node].IsZero() {
-		r.draining[node] = now
-	}
-	return r.draining[node]
-}
 
 // release stops the drains of all Nodes, and the waits for their volumes, except those to keep.
 func (r *recollection) release(keep sets.Set[string]) {
@@ -131,13 +118,16 @@ func (r *recollection) release(keep sets.Set[string]) {
 	}
 }
 
+// detaches records that volumes of a Node are waited for, and returns since when.
+func (r *recollection) detaches(node string, now time.Time) time.Time {
+	r.draining[node] = cmp.Or(r.draining[node], now)
+	return r.draining[node]
+}
+
 // countUnread records since when not all Nodes are known.
 func (r *recollection) countUnread(unread bool, now time.Time) {
-	switch {
-	case !unread:
+	if r.nodesUnread = cmp.Or(r.nodesUnread, now); !unread {
 		r.nodesUnread = time.Time{}
-	case r.nodesUnread.IsZero():
-		r.nodesUnread = now
 	}
 }
 

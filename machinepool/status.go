@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -32,11 +33,6 @@ const (
 	// ReasonMachineNameTaken: the InfraMachine of an instance gets no Machine, because a Machine of another owner has its name.
 	ReasonMachineNameTaken = "MachineNameTaken"
 )
-
-// problems are the reasons of conditions that a person has to act on: a condition that changes to one of them is a Warning event.
-func problems() []string {
-	return append(engine.Problems(), ReasonMachineNameTaken, ReasonInstancesHeld)
-}
 
 // statusFacts are the inputs of the phase and the conditions.
 type statusFacts struct {
@@ -86,25 +82,20 @@ func (f *statusFacts) conditions() []metav1.Condition {
 	}
 }
 
-func waitingForReplicas(kind string) metav1.Condition {
-	return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
-}
-
 func (f *statusFacts) available() metav1.Condition {
-	desired, sized := f.Desired.Get()
-	switch {
+	why := "The infrastructure is not provisioned yet"
+	switch desired, sized := f.Desired.Get(); {
 	case !sized:
-		return waitingForReplicas(contract.ConditionAvailable)
+		return children.WaitingForReplicas(contract.ConditionAvailable)
 	case !f.Pool.InfrastructureReady.Or(false):
-		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable,
-			"The infrastructure is not provisioned yet")
 	case !f.Known:
 		return f.unread(contract.ConditionAvailable)
 	case f.Counts.Available < desired:
-		return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable,
-			fmt.Sprintf("%d available replicas, at least %d required", f.Counts.Available, desired))
+		why = fmt.Sprintf("%d available replicas, at least %d required", f.Counts.Available, desired)
+	default:
+		return engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
 	}
-	return engine.Condition(contract.ConditionAvailable, metav1.ConditionTrue, contract.ReasonAvailable, "")
+	return engine.Condition(contract.ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, why)
 }
 
 func (f *statusFacts) unread(kind string) metav1.Condition {
@@ -166,7 +157,7 @@ func (f *statusFacts) scaling(kind, is, isNot, way string, when int) metav1.Cond
 	}
 	switch actual := f.actual(); {
 	case !sized:
-		return waitingForReplicas(kind)
+		return children.WaitingForReplicas(kind)
 	case cmp.Compare(desired, actual) == when:
 		return engine.Condition(kind, metav1.ConditionTrue, is, fmt.Sprintf("Scaling %s from %d to %d replicas", way, actual, desired))
 	}
@@ -262,9 +253,10 @@ func countMachines(machines []machine, nodes []*corev1.Node, version string) cou
 	return c
 }
 
-// flush writes the pool at the end of a pass.
+// flush writes the pool at the end of a pass. A condition that changes to a problem, which a person has to act on, is a Warning event.
 func flush(ctx context.Context, p *Scope, failed error) error {
-	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Problems: problems()})
+	problems := append(engine.Problems(), ReasonMachineNameTaken, ReasonInstancesHeld)
+	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Problems: problems})
 }
 
 // statusStep sets counters, phase and conditions. The scale subresource returns the selector of the pool's Machines: the

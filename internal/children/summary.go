@@ -100,7 +100,7 @@ func Unobserved() []metav1.Condition {
 
 // Conditions returns the conditions that sets and deployments have in common, Paused aside. Types and reasons are Cluster API's.
 func (f Summary) Conditions() []metav1.Condition {
-	up, down := waitingForReplicas(contract.ConditionScalingUp), waitingForReplicas(contract.ConditionScalingDown)
+	up, down := WaitingForReplicas(contract.ConditionScalingUp), WaitingForReplicas(contract.ConditionScalingDown)
 	if desired, known := f.Desired.Get(); known {
 		if f.Deleting {
 			desired = 0
@@ -116,7 +116,8 @@ func (f Summary) Conditions() []metav1.Condition {
 	}
 }
 
-func waitingForReplicas(kind string) metav1.Condition {
+// WaitingForReplicas is a condition of an owner that names no number of replicas.
+func WaitingForReplicas(kind string) metav1.Condition {
 	return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
 }
 
