@@ -36,6 +36,8 @@ type health struct {
 	places  []place                          // in the order of their marks
 	// fill are the Machines that can fill the place of another one, by when they were made: those that were ever well, or were marked.
 	fill map[types.UID]*unstructured.Unstructured
+	// found are pairs of a check and a Machine that was well when a pass over the check was shown it.
+	found map[[2]types.UID]bool
 }
 
 // check is a health check as people want it.
@@ -79,7 +81,7 @@ func (w *World) drawKinds() {
 		w.kinds = append(w.kinds, fake.ServedKind{GVK: kindOf(checkKind), Status: true})
 		w.health = &health{
 			lame: map[string]bool{}, guards: map[*process]*guards{},
-			ledgers: map[types.UID]healthcheck.Ledger{}, fill: map[types.UID]*unstructured.Unstructured{},
+			ledgers: map[types.UID]healthcheck.Ledger{}, fill: map[types.UID]*unstructured.Unstructured{}, found: map[[2]types.UID]bool{},
 		}
 		for i := range w.choices.pick(4) {
 			w.zones = append(w.zones, fmt.Sprintf("zone-%d", i))

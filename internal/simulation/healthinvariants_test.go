@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -76,7 +77,7 @@ func TestAPlaceIsOpenUntilALaterMachineIsWell(t *testing.T) {
 	t.Parallel()
 	w := &World{
 		inOrder: map[string][]*unstructured.Unstructured{}, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		health: &health{fill: map[types.UID]*unstructured.Unstructured{}},
+		health: &health{fill: map[types.UID]*unstructured.Unstructured{}, found: map[[2]types.UID]bool{}},
 	}
 	check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
 	check.SetUID("check")
@@ -95,6 +96,18 @@ func TestAPlaceIsOpenUntilALaterMachineIsWell(t *testing.T) {
 	require.Len(t, h.open(w, check), 1, "a place is filled once")
 	h.fill["f"] = made("f", 20*time.Minute)
 	require.Empty(t, h.open(w, check))
+	elsewhere := made("f", 20*time.Minute)
+	elsewhere.SetNamespace("elsewhere")
+	h.fill["f"] = elsewhere
+	require.Len(t, h.open(w, check), 1, "the check has never selected it")
+	m, node := checked("f", "", "True", w.Now())
+	m.SetUID("f")
+	m.SetNamespace(check.GetNamespace())
+	of := func(obj *unstructured.Unstructured) byKey { return byKey{client.ObjectKeyFromObject(obj): obj} }
+	h.finds(&pass{shown: check, machines: of(m), nodes: byKey{}})
+	require.Len(t, h.open(w, check), 1, "it has no Node")
+	h.finds(&pass{shown: check, machines: of(m), nodes: of(node)})
+	require.Empty(t, h.open(w, check), "the check has found it well before a person took it away")
 }
 
 // People may remove a ledger between its write and the mark: what counts is what was stored.

@@ -46,6 +46,19 @@ func (h *health) begins(p *process, q queued) {
 	if g.pass.kind != "" {
 		g.pass.shown = p.view.shown(g.pass.kind)[q.key]
 	}
+	if g.pass.kind == checkKind && g.pass.shown != nil {
+		h.finds(&g.pass)
+	}
+}
+
+// finds notes the Machines that a pass over their check was shown as well: it closes the places that they fill, and keeps no memory of them.
+func (h *health) finds(b *pass) {
+	for _, m := range b.machines {
+		if selects(b.shown, m) && m.GetDeletionTimestamp() == nil && isReady(recordedNode(b.nodes, m)) &&
+			statusOf(m, contract.ConditionOwnerRemediated) != "False" {
+			h.found[[2]types.UID{b.shown.GetUID(), m.GetUID()}] = true
+		}
+	}
 }
 
 // shown are the objects of a kind of the operator that a cache has.
@@ -147,9 +160,12 @@ func (h *health) seesCheck(check *unstructured.Unstructured, restored bool) {
 // placeExpires is after which time a check forgets a place that stays empty.
 const placeExpires = time.Hour
 
-// open are the places of a check that no Machine fills: each Machine fills one that was empty before it was made, as far as clocks say.
+// open are the places of a check that no Machine fills: each Machine fills one that was empty before it was made, as far as clocks say. One
+// that the check has found well fills it also when a person takes its labels away: what is in its place is there.
 func (h *health) open(w *World, check *unstructured.Unstructured) (left []place) {
-	free := slices.DeleteFunc(slices.Collect(maps.Values(h.fill)), func(m *unstructured.Unstructured) bool { return !selects(check, m) })
+	free := slices.DeleteFunc(slices.Collect(maps.Values(h.fill)), func(m *unstructured.Unstructured) bool {
+		return !selects(check, m) && !h.found[[2]types.UID{check.GetUID(), m.GetUID()}]
+	})
 	for _, p := range slices.Backward(h.places) { // the latest has the fewest Machines that can fill it
 		skipped := slices.ContainsFunc(w.Objects("Machine"), func(m *unstructured.Unstructured) bool {
 			return m.GetUID() == p.machine && has(m, skip) // its mark is taken away, and in the same pass another one is marked
