@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
+	"github.com/machinist-dev/machinist/machine/remediation"
 )
 
 func TestALimitIsRoundedDown(t *testing.T) {
@@ -129,4 +131,28 @@ func TestALedgerCountsAsItWasStoredLast(t *testing.T) {
 	require.Empty(t, h.places, "a check without its ledger does not know places")
 	write(healthcheck.Ledger{Check: "check"}.String())
 	require.Empty(t, h.ledgers["check"].InFlight)
+}
+
+func TestACheckMayRefuseAgainWhenAnotherMachineGoes(t *testing.T) {
+	t.Parallel()
+	check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
+	check.SetUID("check")
+	p := &process{told: map[string]bool{}, over: map[string]bool{}}
+	key := fmt.Sprintln(check.GetUID(), remediation.ReasonRemediationRestricted, "too many")
+	p.told[key] = true
+	stored := func(status metav1.ConditionStatus, message string) {
+		condition := map[string]any{"type": contract.ConditionRemediationAllowed, "status": string(status), "message": message}
+		require.NoError(t, unstructured.SetNestedSlice(check.Object, []any{condition}, "status", "conditions"))
+		p.endsRefusals(check, false)
+	}
+	node := fake.Machine("gone")
+	p.endsRefusals(node, true)
+	require.Contains(t, p.told, key, "it has refused all the time")
+	stored(metav1.ConditionTrue, "too many")
+	p.endsRefusals(node, true)
+	require.Contains(t, p.told, key, "it remediates others, and what it refused lasts")
+	stored(metav1.ConditionTrue, "")
+	require.Contains(t, p.told, key, "nothing else has changed")
+	p.endsRefusals(node, true)
+	require.NotContains(t, p.told, key)
 }

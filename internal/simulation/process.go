@@ -41,6 +41,7 @@ type process struct {
 	drainer     *drainer // nil in a history without Pods, or with links
 	metrics     *prometheus.Registry
 	told        map[string]bool      // the events that it has recorded since it found what others have written
+	over        map[string]bool      // those of them that have an end: a check has refused to remediate, and remediates again
 	refused     map[types.UID]string // why its pass could not create Machines, by set
 	links       []*link
 	reaches     []func(*link) // each wakes all objects of a cluster in one reconciler
@@ -59,7 +60,7 @@ func (p *process) start(ctx context.Context) error {
 	p.stop()
 	ctx, p.stop = context.WithCancel(ctx)
 	p.view, p.queue, p.failed, p.crashed = newView(p.world.watched), nil, map[string]int{}, false
-	p.controllers, p.collecting, p.told = map[string]startable{}, nil, map[string]bool{}
+	p.controllers, p.collecting, p.told, p.over = map[string]startable{}, nil, map[string]bool{}, map[string]bool{}
 	p.beginLinks()
 	p.life++
 	p.count()

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/remediation"
 )
 
 // Names of the invariants about the events that the reconcilers record.
@@ -52,7 +53,7 @@ func words(note string) []string {
 }
 
 // isWritten is called for each write. It counts the reasons of the conditions of an object.
-func (w *World) isWritten(obj *unstructured.Unstructured) {
+func (w *World) isWritten(obj *unstructured.Unstructured, removed bool) {
 	if w.by[obj.GetResourceVersion()] = w.acting; w.isPruned(obj) { // a condition that was lost changes again
 		w.by[obj.GetResourceVersion()] = nil
 	}
@@ -61,6 +62,26 @@ func (w *World) isWritten(obj *unstructured.Unstructured) {
 	}
 	for _, p := range w.processes {
 		p.finds(obj)
+		p.endsRefusals(obj, removed)
+	}
+}
+
+// endsRefusals is about a check that has refused to remediate, and then remediates without the message of the refusal. When a Machine or a
+// Node goes after that, it may refuse in the same words again: the numbers are those of others. Before, its own change of mind is no reason.
+func (p *process) endsRefusals(obj *unstructured.Unstructured, removed bool) {
+	switch status, _, message := conditionOf(obj, contract.ConditionRemediationAllowed); {
+	case removed && isAmong("Machine Node", obj):
+		for key := range p.over {
+			delete(p.told, key)
+		}
+		clear(p.over)
+	case obj.GetKind() == checkKind && status == isTrue(true):
+		refusal := fmt.Sprintf("%s %s ", obj.GetUID(), remediation.ReasonRemediationRestricted)
+		for key := range p.told {
+			if strings.HasPrefix(key, refusal) && key != refusal+message+"\n" {
+				p.over[key] = true
+			}
+		}
 	}
 }
 

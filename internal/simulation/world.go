@@ -226,7 +226,7 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 	w.writers.sees(obj, removed)
 	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
-	w.isWritten(obj)
+	w.isWritten(obj, removed)
 	w.check(Write{Before: before, After: obj, Removed: removed, cluster: in})
 }
 
