@@ -54,18 +54,19 @@ func (e OutageEntry) left(m *Machine, now time.Time) time.Duration {
 	return min(time.Unix(e.Ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
 }
 
+// nevertheless is how a person has a Machine remediated that an outage holds.
+const nevertheless = "add the annotation " + RemediateAnnotation + " to remediate it nevertheless"
+
 // recovering says why a Machine is held after an outage.
 func (e OutageEntry) recovering(m *Machine) string {
-	of := "of all Machines"
+	of, state := "of all Machines", "may have ended: a Machine of it cannot be judged; "
 	if e.Domain != "" {
 		of = "of failure domain " + e.Domain
 	}
-	if e.Ended == 0 {
-		return fmt.Sprintf("The outage %s may have ended: a Machine of it cannot be judged; add the annotation %s to remediate it nevertheless",
-			of, RemediateAnnotation)
+	if e.Ended != 0 {
+		state = fmt.Sprintf("ended at %s, and the Machine has %s to recover: ", time.Unix(e.Ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit)
 	}
-	return fmt.Sprintf("The outage %s ended at %s, and the Machine has %s to recover: add the annotation %s to remediate it nevertheless", of,
-		time.Unix(e.Ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit, RemediateAnnotation)
+	return "The outage " + of + " " + state + nevertheless
 }
 
 // remember records the outages that last, and when the others have ended. Nothing is known while the limit cannot be read: the selector may
@@ -76,16 +77,15 @@ func (p *plan) remember(careful bool) {
 		*outages = p.Ledger.Outages
 		return
 	}
-	lasts := map[string]bool{}
 	if careful {
 		p.outages = outagesOf(p.machines, p.Now)
 	}
 	for _, o := range p.outages {
-		lasts[o.domain] = true
 		*outages = append(*outages, OutageEntry{Domain: o.domain})
 	}
 	for _, e := range p.Ledger.Outages {
-		if !lasts[e.Domain] && p.continues(&e) {
+		lasts := slices.ContainsFunc(p.outages, func(o outage) bool { return o.domain == e.Domain })
+		if !lasts && p.continues(&e) {
 			p.recovering = append(p.recovering, e)
 		}
 	}

@@ -110,9 +110,7 @@ func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
 	p := &plan{PlanFacts: f}
 	for i := range f.Machines {
 		m := &f.Machines[i]
-		if m.Created.After(p.newest) {
-			p.newest = m.Created
-		}
+		p.newest = later(p.newest, m.Created)
 		switch {
 		case !m.Verdict.Skipped && m.Shared == "":
 			p.machines = append(p.machines, m)
@@ -249,8 +247,7 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 	}
 	for _, o := range p.outages {
 		if slices.Contains(o.machines, m) {
-			return ReasonOutage, fmt.Sprintf("%s, which new Machines would not end: add the annotation %s to remediate it nevertheless",
-				o, RemediateAnnotation)
+			return ReasonOutage, o.String() + ", which new Machines would not end: " + nevertheless
 		}
 	}
 	for _, e := range p.recovering {
