@@ -32,25 +32,21 @@ const (
 
 // remediateStep carries the plan out for each Machine. One that fails does not keep the others from it.
 func remediateStep(ctx context.Context, s *scope) (result, error) {
-	outcomes := map[string]healthcheck.Outcome{}
+	outcomes := map[string]healthcheck.Outcome{} // without those of Machines that are skipped or shared
 	for _, o := range s.decision.Outcomes {
 		outcomes[o.Name] = o
 	}
 	var errs []error
 	for _, m := range s.members {
-		o, expected := outcomes[m.plan.Name]
-		if s.takesBack(m) {
-			o.Action, expected = healthcheck.ActionUnmark, true
-		}
 		var err error
 		switch {
 		case m.former != nil: // nobody else is asked to remediate the Machine until it is gone, which is an event
 			err = s.withdraw(ctx, m.former)
-		case !expected:
+		case m.plan.Shared != "" || m.plan.Verdict.Skipped && !s.takesBack(m):
 		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
 			s.Requeue(engine.BehindRetry)
 		default:
-			err = s.carryOut(ctx, m, o)
+			err = s.carryOut(ctx, m, outcomes[m.plan.Name])
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, err))
@@ -59,10 +55,10 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	return result{}, errors.Join(errs...)
 }
 
-// takesBack reports whether a person keeps the check from judging the Machine, so that it takes back what it has said. Nothing is written
+// takesBack reports whether the check takes back what it has said of a Machine that a person keeps it from judging. Nothing is written
 // to one that is paused, one in deletion is its owner's, and another program has reasons of its own.
 func (s *scope) takesBack(m *member) bool {
-	if !m.plan.Verdict.Skipped || m.plan.Shared != "" || m.plan.Deleting || m.state.Paused() {
+	if m.plan.Deleting || m.state.Paused() {
 		return false
 	}
 	c, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
@@ -84,8 +80,8 @@ func (s *scope) outlives(m *member, action healthcheck.Action) bool {
 func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) (err error) {
 	var u contract.MachineUpdate
 	want := s.verdictOf(m, o)
-	switch o.Action {
-	case healthcheck.ActionMark:
+	switch {
+	case o.Action == healthcheck.ActionMark:
 		if stands, err := s.stands(ctx, m); err != nil || !stands {
 			s.Requeue(engine.BehindRetry) // usually the event of the Node comes first
 			return err
@@ -95,9 +91,8 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 			mark, err = s.request(ctx, m)
 		}
 		want = append(want, mark)
-	case healthcheck.ActionUnmark:
+	case o.Action == healthcheck.ActionUnmark || m.plan.Verdict.Skipped:
 		u.RemoveConditions, err = s.unmark(ctx, m)
-	case healthcheck.ActionNone, healthcheck.ActionWait, healthcheck.ActionHold:
 	}
 	if s.outlives(m, o.Action) {
 		u.RemoveConditions = append(u.RemoveConditions, contract.ConditionExternallyRemediated)
@@ -117,19 +112,23 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	return errors.Join(err, failed)
 }
 
-// verdictOf is the condition HealthCheckSucceeded of a Machine; none while it is not judged.
+// verdictOf is the condition HealthCheckSucceeded of a Machine, with the reason why nothing happens to it; none while it is not judged.
+// Numbers, which change often, are only in the condition of the check.
 func (s *scope) verdictOf(m *member, o healthcheck.Outcome) []metav1.Condition {
 	v := &m.plan.Verdict
-	said := engine.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, v.Reason, "")
-	switch v.Class {
-	case healthcheck.Healthy:
-		return []metav1.Condition{said}
-	case healthcheck.Unhealthy:
-		said.Status, said.Message = metav1.ConditionFalse, s.explained(v, o)
-		return []metav1.Condition{said}
-	case healthcheck.Pending:
+	status, message := metav1.ConditionTrue, v.Message
+	switch {
+	case v.Class == healthcheck.Pending:
+		return nil
+	case v.Class == healthcheck.Unhealthy:
+		status = metav1.ConditionFalse
 	}
-	return nil
+	if o.Reason == healthcheck.ReasonNoOwner {
+		message += "\n  * Not remediated: " + o.Message
+	} else if o.Action == healthcheck.ActionHold {
+		message += fmt.Sprintf("\n  * Not remediated: %s, see %s %s", o.Reason, s.env.kinds.Check.GVK.Kind, s.State.Key.Name)
+	}
+	return []metav1.Condition{engine.Condition(contract.ConditionHealthCheckSucceeded, status, v.Reason, message)}
 }
 
 // unmark withdraws the request of a Machine, whose condition ends with it, and returns the other conditions to remove. A condition that its
@@ -146,18 +145,6 @@ func (s *scope) unmark(ctx context.Context, m *member) (remove []string, err err
 		return remove, nil
 	}
 	return remove, s.withdraw(ctx, m.request)
-}
-
-// explained is the message for an unhealthy Machine, with the reason why nothing happens to it. Numbers, which change often, are only in
-// the condition of the check.
-func (s *scope) explained(v *healthcheck.Verdict, o healthcheck.Outcome) string {
-	switch {
-	case o.Action != healthcheck.ActionHold:
-		return v.Message
-	case o.Reason == healthcheck.ReasonNoOwner:
-		return v.Message + "\n  * Not remediated: " + o.Message
-	}
-	return fmt.Sprintf("%s\n  * Not remediated: %s, see %s %s", v.Message, o.Reason, s.env.kinds.Check.GVK.Kind, s.State.Key.Name)
 }
 
 // tell records that a Machine was marked, on the Machine.
