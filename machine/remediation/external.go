@@ -44,14 +44,6 @@ func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
 // replaced would not find them again.
 const requestsAnnotation = "machinist.dev/remediation-requests"
 
-// recordedRequest returns the recorded kind of requests, the zero kind without one.
-func recordedRequest(check *contract.HealthCheckState) schema.GroupVersionKind {
-	if kind, _ := schema.ParseKindArg(check.Annotations[requestsAnnotation]); kind != nil {
-		return *kind
-	}
-	return schema.GroupVersionKind{}
-}
-
 // recordRequests records the kind of requests before the first one is made. While a Machine has one of an earlier kind, that one stays
 // recorded.
 func (s *scope) recordRequests() {
@@ -69,8 +61,8 @@ func (s *scope) recordRequests() {
 // being created, and requests that cannot be read end the pass.
 func (s *scope) readRequests(ctx context.Context) (err error) {
 	kind := requestOf(&s.State)
-	if former := recordedRequest(&s.State); !former.Empty() && former.GroupKind() != kind.GroupKind() {
-		if s.former, err = s.list(ctx, former); err != nil {
+	if former, _ := schema.ParseKindArg(s.State.Annotations[requestsAnnotation]); former != nil && former.GroupKind() != kind.GroupKind() {
+		if s.former, err = s.list(ctx, *former); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,9 +70,7 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 	changed := old.Status != allowed.Status || old.Reason != allowed.Reason
 	news := old.Message != allowed.Message // whether others may be remediated changes nothing about an outage
 	if changed && news && d.Unhealthy > 0 && d.Message != "" {
-		s.told = append(s.told, engine.Event{
-			Kind: corev1.EventTypeWarning, Reason: ReasonRemediationRestricted, Action: actionRemediate, Note: d.Message,
-		})
+		s.restricted = d.Message
 	}
 	return result{}, nil
 }

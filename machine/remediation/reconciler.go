@@ -10,7 +10,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
-	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
@@ -38,14 +37,19 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 		return nil, err
 	}
 	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options}
-	frame.Track("remediation templates and requests", r.referring)
+	frame.Track("remediation templates and requests", func(ctx context.Context, _, obj client.Object) []reconcile.Request {
+		return frame.ByKey(ctx, obj.GetNamespace(), "") // that of a CRD is none, and the empty one means all
+	})
 	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: kinds.Check.GVK.Kind, Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
 		OfNode: func(ctx context.Context, cluster types.NamespacedName, _ ...*corev1.Node) []reconcile.Request {
-			return r.inCluster(ctx, cluster)
+			if cluster.Name == "" { // the Nodes of checks without a cluster of their own
+				return frame.ByKey(ctx, "", "")
+			}
+			return frame.InCluster(ctx, cluster)
 		},
 		Concerns:  func(_, _ *corev1.Node) bool { return false }, // only the status of a Node is judged
-		InCluster: r.inCluster,
+		InCluster: frame.InCluster,
 	})
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *scope]{
 		Frame: frame, Steps: steps(), Begin: r.begin, Flush: flush,
@@ -63,28 +67,10 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) {
 func flush(ctx context.Context, s *scope, err error) error {
 	failed := err != nil && !engine.IsStale(err)
 	err = s.Flush(ctx, engine.Writing{Observes: !failed && s.decided, Silent: failed && !s.decided})
-	if s.WroteStatus() {
-		s.Record(s.told...)
+	if s.restricted != "" && s.WroteStatus() {
+		s.Eventf(corev1.EventTypeWarning, ReasonRemediationRestricted, actionRemediate, "%s", s.restricted)
 	}
 	return err
-}
-
-// inCluster returns the checks of a cluster; all for the zero name.
-func (r *Reconciler) inCluster(ctx context.Context, cluster types.NamespacedName) []reconcile.Request {
-	if cluster.Name == "" {
-		return r.frame.ByKey(ctx, "", "")
-	}
-	return r.frame.InCluster(ctx, cluster)
-}
-
-// referring returns the checks that an event of a template, of a request, or of the CRD of either concerns.
-func (r *Reconciler) referring(ctx context.Context, kind, obj client.Object) []reconcile.Request {
-	gvk := kind.GetObjectKind().GroupVersionKind()
-	crd := contract.CRDName(gvk.GroupKind())
-	if gvk == external.CRDGVK() {
-		crd = obj.GetName()
-	}
-	return r.frame.ByKey(ctx, obj.GetNamespace(), engine.CRDKey(crd))
 }
 
 // result says how a pass continues after a step.

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,8 +45,8 @@ type scope struct {
 	decided bool
 	// selectorErr says why the selector cannot be read; then no Machine is selected.
 	selectorErr error
-	// told are the events about the status of this pass, which are recorded when it is written.
-	told []engine.Event
+	// restricted is why remediation has stopped in this pass: the note of an event, which is recorded when the status is written.
+	restricted string
 }
 
 // member is a Machine that the check selects.
@@ -67,11 +66,8 @@ func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
 	if err != nil || check.Selector == nil || check.ClusterName == "" {
 		return selector, err
 	}
-	cluster, err := labels.NewRequirement(contract.ClusterNameLabel, selection.Equals, []string{check.ClusterName})
-	if err != nil {
-		return labels.Nothing(), err
-	}
-	return selector.Add(*cluster), nil
+	cluster, _ := labels.Set{contract.ClusterNameLabel: check.ClusterName}.AsSelectorPreValidated().Requirements()
+	return selector.Add(cluster...), nil
 }
 
 // machinesStep reads the Machines of the check, and judges them. Without them nothing is decided.

@@ -26,8 +26,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w clus
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 //
-// A check is reconciled when a Machine or another check of its namespace is created, changed or deleted, when the status of a condition of
-// a Node of its cluster changes, and when a limit is reached.
+// A check is reconciled when a Machine, another check, a template or a request of its namespace is created, changed or deleted, when the
+// status of a condition of a Node of its cluster changes, and when a limit is reached.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := engine.EventsMissing("WorkloadEvents", r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil, r.kinds.Check.GVK.Kind,
 		"Nodes change"); err != nil {
@@ -48,13 +48,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 // Index registers the index of checks with the cache. AddToManager calls it.
 func (r *Reconciler) Index(ctx context.Context) error {
 	return r.frame.Index(ctx, func(check *contract.HealthCheckState) []string {
-		keys := engine.ReferenceKeys(check.Common(), check.Template)
-		for _, request := range []schema.GroupVersionKind{requestOf(check), recordedRequest(check)} {
-			if request.Kind != "" {
-				keys = append(keys, engine.CRDKey(contract.CRDName(request.GroupKind())))
-			}
-		}
-		return keys
+		return engine.ReferenceKeys(check.Common())
 	})
 }
 
