@@ -2,12 +2,15 @@ package conformance
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -19,10 +22,9 @@ import (
 // the newest label that it knows, so that what the others lack is a SHOULD. It takes any JSON object, neither changes
 // nor keeps it, and gives the same report for the same CRD.
 func CheckCRD(crd *unstructured.Unstructured, role Role) Report {
-	j := &judge{role: role}
-	if crd == nil || crd.Object == nil {
-		j.find(Must, "kind", nothing, "CustomResourceDefinition", "All resources: only what is defined by a CRD has contract labels")
-		return j.report()
+	j := judgeOf(role)
+	if crd == nil {
+		crd = &unstructured.Unstructured{}
 	}
 	if placesOf(role, contract.Versions()[0]) == nil {
 		j.find(Must, "kind", string(cmp.Or(role, "no role")), "a role of the contract", "the caller chose a role that has no rules")
@@ -34,11 +36,11 @@ func CheckCRD(crd *unstructured.Unstructured, role Role) Report {
 	name := j.naming(crd.Object)
 	versions := versionsOf(crd.Object)
 	for _, c := range j.labels(crd.Object, name, versions) {
-		j.judged = append(j.judged, Judged{APIVersion: c.version.name, Contract: c.contract})
-		before := len(j.findings)
+		j.Judged = append(j.Judged, Judged{APIVersion: c.version.name, Contract: c.contract})
+		before := len(j.Findings)
 		j.fields(c)
 		j.subresource(c.version)
-		c.weigh(j.findings[before:])
+		c.weigh(j.Findings[before:])
 	}
 	return j.report()
 }
@@ -48,11 +50,11 @@ func CheckCRD(crd *unstructured.Unstructured, role Role) Report {
 func (c claim) weigh(findings []Finding) {
 	var why string
 	switch {
-	case c.read != "":
-		why = "; Cluster API reads " + clip(c.read) + " and never " + clip(c.version.name) + ", which the label may no longer name"
+	case c.read != c.version.name:
+		why = "; Cluster API reads " + c.read + " and never " + c.version.name + ", which the label may no longer name"
 	case c.newest.Contract != c.contract:
 		why = fmt.Sprintf("; only Cluster API up to v1.10 reads contract %s; newer releases read %s by contract %s", c.contract,
-			clip(c.newest.APIVersion), c.newest.Contract)
+			c.newest.APIVersion, c.newest.Contract)
 	default:
 		return
 	}
@@ -94,19 +96,19 @@ func (j *judge) naming(crd map[string]any) string {
 }
 
 func (j *judge) kindName(kind string) {
-	suffix := j.role.suffix()
-	switch {
-	case strings.HasSuffix(kind, suffix):
-	case j.role.isTemplate() && !strings.HasSuffix(kind, "Template"):
-		j.find(Must, "spec.names.kind", clip(kind), "a name that ends in "+suffix,
-			"resource definition: a clone's kind is the template's without Template at its end")
-	default:
-		j.find(Should, "spec.names.kind", clip(kind), "a name that ends in "+suffix, "resource definition: the names that people know")
+	suffix := j.Role.suffix()
+	if strings.HasSuffix(kind, suffix) {
+		return
 	}
+	level, rule := Should, "the names that people know"
+	if j.Role.isTemplate() && !strings.HasSuffix(kind, "Template") {
+		level, rule = Must, "a clone's kind is the template's without Template at its end"
+	}
+	j.find(level, "spec.names.kind", kind, "a name that ends in "+suffix, "resource definition: "+rule)
 }
 
 // versionPath stands before the places of an API version.
-func versionPath(v apiVersion) string { return "spec.versions[" + clip(v.name) + "]: " }
+func versionPath(v apiVersion) string { return "spec.versions[" + v.name + "]: " }
 
 // fields judges the schema of one version by one contract.
 func (j *judge) fields(c claim) {
@@ -115,14 +117,14 @@ func (j *judge) fields(c claim) {
 		j.find(Must, at+"schema.openAPIV3Schema", nothing, typeObject, "All resources: a version without a schema cannot hold any field")
 		return
 	}
-	places := placesOf(j.role, c.contract)
-	if j.role == InfraMachinePool && c.contract == contract.V1Beta2 {
+	places := placesOf(j.Role, c.contract)
+	if j.Role == InfraMachinePool && c.contract == contract.V1Beta2 {
 		places = j.poolFlags(c, at, places)
 	}
 	for _, p := range places {
 		j.field(c, at, p)
 	}
-	if j.role.isTemplate() {
+	if j.Role.isTemplate() {
 		j.templateMetadata(c, at, places)
 	}
 }
@@ -136,9 +138,8 @@ func (j *judge) templateMetadata(c claim, at string, places []place) {
 		}
 	}
 	if len(lost) > 0 {
-		j.find(Should, at+lost[0], nothing, "map of strings",
-			fmt.Sprintf("%s contract %s, template resource definition: the API server drops %s, which users write for clones to have",
-				j.role, c.contract, strings.Join(lost, " and ")))
+		j.find(Should, at+lost[0], nothing, "map of strings", j.about(c.contract, "template resource definition")+
+			"the API server drops "+strings.Join(lost, " and ")+", which users write for clones to have")
 	}
 }
 
@@ -148,16 +149,16 @@ func (j *judge) templateMetadata(c claim, at string, places []place) {
 func (j *judge) poolFlags(c claim, at string, places []place) []place {
 	index := func(name string) int { return slices.IndexFunc(places, func(p place) bool { return p.Name == name }) }
 	main, fallback := &places[index(provisioned)], &places[index(provisioned+fallbackSuffix)]
-	rule := j.ruleName(c.contract, *main)
+	rule := j.about(c.contract, main.rule.name)
 	hasMain, hasFallback := c.version.keeps(main.main), c.version.keeps(fallback.main)
 	switch {
 	case hasMain && !hasFallback:
 		j.find(Should, at+fallback.main.String(), nothing, fallback.shape.name, rule+
-			": the contract asks for "+main.main.String()+" only, but Cluster API up to v1.14 reads this one of pools: set both")
+			"the contract asks for "+main.main.String()+" only, but Cluster API up to v1.14 reads this one of pools: set both")
 	case hasFallback && !hasMain:
-		main.level = ""
+		main.Need = contract.NeedNone
 		j.find(Should, at+main.main.String(), nothing, main.shape.name, rule+
-			": Cluster API takes "+fallback.main.String()+" for it until contract v1beta1 ends: set both")
+			"Cluster API takes "+fallback.main.String()+" for it until contract v1beta1 ends: set both")
 	}
 	return places
 }
@@ -165,7 +166,7 @@ func (j *judge) poolFlags(c claim, at string, places []place) []place {
 // field judges one place: there, not pruned, and of the type that readers expect. Of several paths one is enough, but each that
 // is there must be in order.
 func (j *judge) field(c claim, at string, p place) {
-	rule := j.ruleName(c.contract, p)
+	rule := j.about(c.contract, p.rule.name)
 	missing := true
 	for _, path := range p.Paths {
 		if strings.HasPrefix(path.String(), "metadata.annotations.") {
@@ -176,37 +177,152 @@ func (j *judge) field(c claim, at string, p place) {
 		switch {
 		case what == anything: // kept, whatever it is
 		case holder != "":
-			j.find(Must, at+path.String(), "a "+holder+" on the way to it", p.shape.name, rule+": a place that cannot exist cannot be read")
+			j.find(Must, at+path.String(), "a "+holder+" on the way to it", p.shape.name, rule+"a place that cannot exist cannot be read")
 		case what == known:
 			for _, f := range p.shape.compareTo(n, at+path.String()) {
-				j.find(f.Level, f.Path, f.Found, f.Want, rule+": "+f.Rule)
+				j.find(f.Level, f.Path, f.Found, f.Want, rule+f.Rule)
 			}
 		default:
 			continue
 		}
 		missing = false
 	}
-	if missing && p.level != "" {
-		j.find(p.level, at+p.main.String(), nothing, p.shape.name,
-			rule+": "+p.rule.why+", and the API server drops what the schema does not know")
+	if missing && (p.Need == Must || p.Need == Should) {
+		j.find(p.Need, at+p.main.String(), nothing, p.shape.name,
+			rule+p.rule.why+", and the API server drops what the schema does not know")
 	}
 }
 
 // subresource judges whether the status is written apart from the spec, which the contract's resource definitions show.
 func (j *judge) subresource(v apiVersion) {
-	if !j.role.isTemplate() && !v.hasStatus {
+	if !j.Role.isTemplate() && !v.hasStatus {
 		j.find(Should, versionPath(v)+"subresources.status", nothing, typeObject,
 			"resource definition: without it a write of the spec can overwrite the status that Machines wait for")
 	}
 }
 
-func (j *judge) ruleName(v contract.Version, p place) string {
-	return fmt.Sprintf("%s contract %s, %s", j.role, v, p.rule.name)
-}
-
 // textAt returns a text, "" when there is none.
 func textAt(obj map[string]any, path ...string) string {
-	raw, _, _ := unstructured.NestedFieldNoCopy(obj, path...)
-	text, _ := raw.(string)
+	text, _, _ := unstructured.NestedString(obj, path...)
 	return text
+}
+
+// claim is what a label says: that an API version fulfils a contract.
+type claim struct {
+	contract contract.Version
+	version  apiVersion
+	// read is the highest version of the label, which Cluster API reads in place of the others.
+	read string
+	// newest is what Cluster API reads by the newest label.
+	newest contract.Resolved
+}
+
+const ruleLabels = "API version labels: "
+
+// labels judges the contract labels and returns what they claim, newest contract and highest API version first.
+func (j *judge) labels(crd map[string]any, name string, versions []apiVersion) []claim {
+	labels := j.labelTexts(crd)
+	resolved, err := contract.Resolve(name, labels)
+	if err != nil {
+		j.unlabelled(err)
+		return nil
+	}
+	return j.claims(labels, versions, resolved)
+}
+
+// labelTexts returns the labels that are text, and finds those of contracts that are not.
+func (j *judge) labelTexts(crd map[string]any) map[string]string {
+	texts := map[string]string{}
+	for _, v := range contract.AllVersions() {
+		text, found, err := contract.At[string]("metadata", "labels", v.Label()).Get(crd)
+		e, wrong := errors.AsType[*contract.FieldError](err)
+		if found || wrong && e.Got == "null" { // which is no text in a map of texts
+			texts[v.Label()] = text
+			continue
+		}
+		if wrong {
+			path := labelPath(v.Label())
+			if len(e.Path.Segments()) < 3 {
+				path = e.Path.String() // what the labels are in
+			}
+			j.find(Must, path, e.Got, e.Want, ruleLabels+"a label is text")
+		}
+	}
+	return texts
+}
+
+func labelPath(label string) string { return "metadata.labels[" + label + "]" }
+
+// unlabelled finds that no label can be used.
+func (j *judge) unlabelled(err error) {
+	e, ok := errors.AsType[*contract.ResolveError](err)
+	if !ok {
+		return // Resolve returns no other error
+	}
+	found := nothing
+	if errors.Is(err, contract.ErrEmptyContractLabel) {
+		found = fmt.Sprintf("%q", e.Found)
+	}
+	j.find(Must, labelPath(e.Label), found, "the API versions that fulfil the contract, such as v1beta1 or v1beta1_v1beta2",
+		ruleLabels+"without them Cluster API does not know which version to read; "+e.Remedy+
+			"; if a kustomization sets them, lint what kustomize build prints")
+}
+
+// claims judges what the labels list.
+func (j *judge) claims(labels map[string]string, versions []apiVersion, read contract.Resolved) []claim {
+	var claims []claim
+	for _, c := range contract.Versions() {
+		value, there := labels[c.Label()]
+		names := listed(value)
+		if there && len(names) == 0 {
+			j.find(Should, labelPath(c.Label()), fmt.Sprintf("%q", value), "the API versions that fulfil the contract, or no such label",
+				ruleLabels+"an empty label is passed over")
+		}
+		for _, name := range names {
+			level, why := Should, "Cluster API reads "+read.APIVersion+" and never looks for this one, which the label may no longer name"
+			if c == read.Contract && name == read.APIVersion {
+				level, why = Must, "Cluster API reads the highest version that the newest label names, whether it exists or not"
+			}
+			if v, ok := j.available(c, name, versions, level, why); ok {
+				claims = append(claims, claim{contract: c, version: v, read: names[0], newest: read})
+			}
+		}
+	}
+	return claims
+}
+
+// available finds the version of a CRD that a label names.
+func (j *judge) available(c contract.Version, name string, versions []apiVersion, level contract.Need, why string) (apiVersion, bool) {
+	i := slices.IndexFunc(versions, func(v apiVersion) bool { return v.name == name })
+	what := ", which spec.versions does not have"
+	if i >= 0 && versions[i].served {
+		return versions[i], true
+	} else if i >= 0 {
+		what = ", which is not served"
+	}
+	j.find(level, labelPath(c.Label()), name+what, "one of "+servedNames(versions), ruleLabels+why)
+	return apiVersion{}, false
+}
+
+func servedNames(versions []apiVersion) string {
+	var names []string
+	for _, v := range versions {
+		if v.served {
+			names = append(names, v.name)
+		}
+	}
+	return cmp.Or(strings.Join(names, ", "), "the served versions, of which there is none")
+}
+
+// listed returns the names in a label's value, highest first and each once.
+func listed(value string) []string {
+	unique := map[string]bool{}
+	for name := range strings.SplitSeq(value, "_") {
+		if name != "" {
+			unique[name] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(unique), func(a, b string) int {
+		return cmp.Or(-version.CompareKubeAwareVersionStrings(a, b), cmp.Compare(a, b))
+	})
 }

@@ -37,7 +37,7 @@
 // # Guarantees
 //
 // Everything is safe for concurrent use, takes any JSON object, neither changes nor keeps it, and does not panic. Equal input
-// gives equal reports: sorted, at most [MaxFindings] findings, foreign texts cut.
+// gives equal, sorted reports.
 //
 // # Limits
 //

@@ -43,7 +43,6 @@ func FuzzCheckCRD(f *testing.F) {
 		before := crd.DeepCopy()
 		for _, role := range append(conformance.Roles(), "") {
 			report := conformance.CheckCRD(crd, role)
-			require.LessOrEqual(t, len(report.Findings), conformance.MaxFindings)
 			require.Equal(t, report, conformance.CheckCRD(crd, role), "two looks see the same")
 			sound(t, report)
 		}

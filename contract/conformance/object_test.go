@@ -169,22 +169,3 @@ func TestCheckObject_NothingToLookAt(t *testing.T) {
 		})
 	}
 }
-
-func TestCheckObject_ReportsAreBounded(t *testing.T) {
-	addresses := make([]any, 0, 200)
-	for range cap(addresses) {
-		addresses = append(addresses, map[string]any{"type": strings.Repeat("x", 100), "address": ""})
-	}
-	obj := &unstructured.Unstructured{
-		Object: map[string]any{"apiVersion": "a/v1", "kind": "FooMachine", "status": map[string]any{"addresses": addresses}}}
-	findings := conformance.CheckObject(obj, conformance.InfraMachine, contract.V1Beta2).Findings
-	require.Len(t, findings, conformance.MaxFindings)
-	require.Less(t, len(fmt.Sprint(findings)), 50_000)
-	for range 100_000 {
-		addresses = append(addresses, addresses[0])
-	}
-	obj.Object["status"] = map[string]any{"addresses": addresses, "initialization": map[string]any{"provisioned": true}}
-	findings = conformance.CheckObject(obj, conformance.InfraMachine, contract.V1Beta2).Findings
-	require.NotEmpty(t, findings)
-	require.LessOrEqual(t, len(findings), conformance.MaxFindings)
-}

@@ -64,7 +64,7 @@ func TestPlaces_MustBeThoseOfTheContractsPages(t *testing.T) {
 		for v, paths := range want {
 			var got, should []string
 			for _, p := range placesOf(role, v) {
-				switch p.level {
+				switch p.Need {
 				case Must:
 					got = append(got, p.main.String())
 				case Should:

@@ -2,6 +2,11 @@ package conformance
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -12,7 +17,7 @@ type Report struct {
 	Role Role `json:"role"`
 	// Judged lists which API version was judged by which contract, newest contract first.
 	Judged []Judged `json:"judged"`
-	// Findings lists where rules do not hold: MUST before SHOULD, then sorted by place; at most MaxFindings.
+	// Findings lists where rules do not hold: MUST before SHOULD, then sorted by place.
 	Findings []Finding `json:"findings"`
 }
 
@@ -22,32 +27,106 @@ type Judged struct {
 	Contract   contract.Version `json:"contract"`
 }
 
-// MaxFindings bounds the findings about one CRD or object. What is cut off comes last in their order.
-const MaxFindings = 100
-
 // judge collects what does not hold.
-type judge struct {
-	role     Role
-	judged   []Judged
-	findings []Finding
+type judge struct{ Report }
+
+// judgeOf returns a judge whose lists are empty and not nil, for readers of JSON.
+func judgeOf(role Role) *judge {
+	return &judge{Report{Role: role, Judged: []Judged{}, Findings: []Finding{}}}
 }
 
 func (j *judge) report() Report {
-	findings := sorted(j.findings)
-	return Report{ // lists that are empty and not nil, for readers of JSON
-		Role:     j.role,
-		Judged:   append([]Judged{}, j.judged...),
-		Findings: append([]Finding{}, findings[:min(len(findings), MaxFindings)]...),
-	}
+	j.Findings = sorted(j.Findings)
+	return j.Report
 }
 
-func (j *judge) find(level Level, path, found, want, rule string) {
-	j.findings = append(j.findings, Finding{Level: level, Path: path, Found: found, Want: want, Rule: rule})
+func (j *judge) find(level contract.Need, path, found, want, rule string) {
+	j.Findings = append(j.Findings, Finding{Level: level, Path: path, Found: found, Want: want, Rule: rule})
 }
 
 // expect finds a text that is not the wanted one.
 func (j *judge) expect(path, found, want, rule string) {
 	if found != want {
-		j.find(Must, path, clip(cmp.Or(found, nothing)), clip(want), rule)
+		j.find(Must, path, cmp.Or(found, nothing), want, rule)
+	}
+}
+
+// The levels of findings.
+const (
+	// Must is a rule without which Cluster API does not work with the provider.
+	Must = contract.NeedMust
+	// Should is a rule that costs people something when it is broken: a condition that is not shown, for instance.
+	Should = contract.NeedShould
+)
+
+// Finding is one place where a CRD or an object does not keep a rule.
+type Finding struct {
+	// Level is Must or Should.
+	Level contract.Need `json:"level"`
+	// Path is the place, in dots: "status.initialization.provisioned". In a CRD the API version stands before it, as in
+	// "spec.versions[v1beta2]: status.initialization.provisioned".
+	Path string `json:"path"`
+	// Found is what stands there; "nothing" when the place is missing.
+	Found string `json:"found"`
+	// Want is what the rule asks for.
+	Want string `json:"want"`
+	// Rule is the contract's rule, with what goes wrong when it is broken.
+	Rule string `json:"rule"`
+}
+
+// String returns the finding as one line: "MUST spec.scope: found Cluster, want Namespaced (rule)".
+func (f Finding) String() string {
+	return fmt.Sprintf("%s %s: found %s, want %s (%s)", f.Level, f.Path, f.Found, f.Want, f.Rule)
+}
+
+// sorted orders findings, MUST before SHOULD, and drops those that say the same about a place: two fields may stand behind one broken
+// parent, and two contracts may miss the same thing.
+func sorted(findings []Finding) []Finding {
+	slices.SortFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Want, b.Want),
+			cmp.Compare(a.Found, b.Found), cmp.Compare(a.Rule, b.Rule))
+	})
+	return slices.CompactFunc(findings, func(a, b Finding) bool {
+		a.Rule, b.Rule = "", ""
+		return a == b
+	})
+}
+
+// CheckObject lints an object of a provider against one contract version. What a provider
+// has not written yet is not missing: an object that has just been made breaks no rule, and one that says that it is done
+// must say the rest. It takes any JSON object, neither changes nor keeps it, and gives the same report for the same object.
+func CheckObject(obj *unstructured.Unstructured, role Role, version contract.Version) Report {
+	j := judgeOf(role)
+	places := placesOf(role, version)
+	switch {
+	case obj == nil || obj.Object == nil:
+		j.find(Must, "kind", nothing, "an object", "All resources: TypeMeta: an object has a kind")
+		return j.report()
+	case places == nil:
+		j.find(Must, "kind", fmt.Sprintf("role %s of contract %q", role, string(version)), "a role and a contract that have rules",
+			"the caller chose what has no rules")
+		return j.report()
+	}
+	j.Judged = append(j.Judged, Judged{APIVersion: obj.GroupVersionKind().Version, Contract: version})
+	for _, key := range []string{"apiVersion", "kind"} {
+		if textAt(obj.Object, key) == "" {
+			j.find(Must, key, nothing, typeString, "All resources: TypeMeta: an object has an API version and a kind")
+		}
+	}
+	for _, p := range places {
+		j.value(obj.Object, version, p)
+	}
+	j.state(obj.Object, version)
+	return j.report()
+}
+
+// value judges one place by its readers.
+func (j *judge) value(obj map[string]any, v contract.Version, p place) {
+	_, errs := p.Read(obj)
+	rule := j.about(v, p.rule.name) + "a value of another type cannot be read"
+	for _, err := range errs {
+		if e, ok := errors.AsType[*contract.FieldError](err); ok { // no other error matches ErrWrongType
+			j.find(Must, e.Path.String(), e.Got, e.Want, rule)
+		}
 	}
 }

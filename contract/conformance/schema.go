@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -52,7 +54,7 @@ func (n node) typeName() string {
 	case n["x-kubernetes-int-or-string"] == true:
 		return "integer or string"
 	case name != "":
-		return clip(name)
+		return name
 	case n["properties"] != nil || n["additionalProperties"] != nil:
 		return typeObject
 	case n["items"] != nil:
@@ -91,37 +93,147 @@ func (v apiVersion) keeps(place contract.Path) bool {
 	return what != pruned && holder == ""
 }
 
-// maxVersions bounds what a CRD can make us do; real ones have up to six.
-const maxVersions = 50
-
 // versionsOf returns the versions of a CRD in its order; entries without a name are left out.
 func versionsOf(crd map[string]any) []apiVersion {
 	entries, _, _ := unstructured.NestedFieldNoCopy(crd, "spec", "versions")
 	list, _ := entries.([]any)
 	var versions []apiVersion
-	for _, entry := range list[:min(len(list), maxVersions)] {
+	for _, entry := range list {
 		fields, _ := entry.(map[string]any)
 		name, _ := fields["name"].(string)
 		if name == "" {
 			continue
 		}
 		v := apiVersion{name: name, served: fields["served"] == true}
-		if raw, _, err := unstructured.NestedFieldNoCopy(fields, "schema", "openAPIV3Schema"); err == nil {
-			v.schema, _ = raw.(map[string]any)
-		}
-		if status, found, err := unstructured.NestedFieldNoCopy(fields, "subresources", "status"); err == nil {
-			v.hasStatus = found && status != nil
-		}
+		schema, _, _ := unstructured.NestedFieldNoCopy(fields, "schema", "openAPIV3Schema")
+		v.schema, _ = schema.(map[string]any)
+		status, _, _ := unstructured.NestedFieldNoCopy(fields, "subresources", "status")
+		v.hasStatus = status != nil
 		versions = append(versions, v)
 	}
 	return versions
 }
 
-// clip keeps a text from another component from filling a report.
-func clip(text string) string {
-	const most = 60
-	if runes := []rune(text[:min(len(text), 4*most)]); len(runes) > most || len(text) > 4*most {
-		return string(runes[:min(len(runes), most)]) + "..."
-	}
-	return text
+// Types of an OpenAPI schema.
+const (
+	typeString  = "string"
+	typeBoolean = "boolean"
+	typeInteger = "integer"
+	typeObject  = "object"
+	typeArray   = "array"
+)
+
+// shape is what the contract's type of a value looks like in a schema.
+type shape struct {
+	name    string // for people: "list of strings"
+	typed   string
+	members []member
+	item    *shape
+	values  *shape   // of a map
+	texts   []string // the only texts that readers know; nil when they take any
 }
+
+// member is a member of an object.
+type member struct {
+	key   string
+	shape shape
+	// needed members must be in the schema, because readers fail without them.
+	needed bool
+}
+
+func scalar(typed string) shape { return shape{name: typed, typed: typed} }
+
+func listOf(name string, item shape) shape { return shape{name: name, typed: typeArray, item: &item} }
+
+// objects is the shape of a list of objects.
+func objects(name string, members ...member) shape {
+	return listOf("list of "+name, shape{name: typeObject, typed: typeObject, members: members})
+}
+
+// words is the shape of a text that readers know some of.
+func words(known []string) shape { return shape{name: typeString, typed: typeString, texts: known} }
+
+// addressesShape has the accepted types of the rule "InfraMachine: addresses".
+func addressesShape() shape {
+	return objects("addresses", member{key: "type", shape: words(addressTypes()), needed: true},
+		member{key: "address", shape: scalar(typeString), needed: true})
+}
+
+func addressTypes() []string {
+	return []string{"Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"}
+}
+
+// conditionsShape fits both shapes of conditions: only one has an observed generation.
+func conditionsShape() shape {
+	text := scalar(typeString)
+	return objects("conditions", member{key: "type", shape: text, needed: true},
+		member{key: "status", shape: words([]string{"True", "False", "Unknown"}), needed: true},
+		member{key: "reason", shape: text}, member{key: "message", shape: text}, member{key: "lastTransitionTime", shape: text},
+		member{key: "observedGeneration", shape: scalar(typeInteger)})
+}
+
+// compareTo lists where the schema of a value differs from the shape that readers expect. It goes no deeper than the shape.
+func (s shape) compareTo(n node, at string) []Finding {
+	switch name := n.typeName(); {
+	case name == "", s.typed == "":
+		return nil // values of every type are kept, or read
+	case name != s.typed:
+		return []Finding{{Level: Must, Path: at, Found: name, Want: s.name, Rule: "a value of another type cannot be read"}}
+	}
+	differ := s.compareEnum(n, at)
+	if inner, ok := n["items"].(map[string]any); s.item != nil && ok {
+		differ = append(differ, s.item.compareTo(inner, at+"[]")...)
+	}
+	for _, m := range s.members {
+		differ = append(differ, m.compareTo(n, at)...)
+	}
+	if s.values != nil {
+		differ = append(differ, s.compareValues(n, at)...)
+	}
+	return differ
+}
+
+// compareValues looks at what a map may hold, under a key that no schema names.
+func (s shape) compareValues(n node, at string) []Finding {
+	inner, what := n.child("\x00")
+	if what == pruned {
+		return []Finding{{Level: Should, Path: at, Found: "an object without entries", Want: s.name,
+			Rule: "the API server drops what the schema does not know"}}
+	}
+	return s.values.compareTo(inner, at+"[]") // nothing differs from the schema that is not there
+}
+
+func (m member) compareTo(n node, at string) []Finding {
+	inner, what := n.child(m.key)
+	if what == pruned && m.needed {
+		return []Finding{{Level: Must, Path: at + "." + m.key, Found: nothing, Want: m.shape.name,
+			Rule: "entries without it are refused by their readers, and the API server drops what the schema does not know"}}
+	}
+	if what != known {
+		return nil
+	}
+	return m.shape.compareTo(inner, at+"."+m.key)
+}
+
+// compareEnum reports texts that the schema allows although readers refuse them.
+func (s shape) compareEnum(n node, at string) []Finding {
+	if s.texts == nil {
+		return nil
+	}
+	var refused []string
+	allowed, _ := n["enum"].([]any)
+	for _, value := range allowed {
+		if text, ok := value.(string); ok && !slices.Contains(s.texts, text) {
+			refused = append(refused, text)
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	slices.Sort(refused)
+	return []Finding{{Level: Must, Path: at, Found: fmt.Sprintf("an enum that allows %q", strings.Join(refused, ", ")),
+		Want: "one of " + strings.Join(s.texts, ", "), Rule: "readers refuse other texts"}}
+}
+
+// nothing is Finding.Found of a place that is missing.
+const nothing = "nothing"

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,13 +22,10 @@ const (
 	maxDomain     = 256
 )
 
-// maxEntries bounds how many entries of one list are looked at.
-const maxEntries = 1000
-
 // state judges what an object says, once its types are in order: what is said together must fit together.
 func (j *judge) state(obj map[string]any, v contract.Version) {
 	u := &unstructured.Unstructured{Object: obj}
-	switch j.role {
+	switch j.Role {
 	case InfraMachine:
 		var s contract.InfraMachineState
 		if l := contract.InfraMachine(v); l.Read(u, &s) == nil {
@@ -78,7 +77,7 @@ func (j *judge) bootstrapConfig(obj map[string]any, l *contract.BootstrapConfigL
 		}
 		j.find(Must, at, what, "the name of the Secret", rule+"data that is created is in a Secret; the Machine reports an error and waits")
 	case name != "" && len(validation.IsDNS1123Subdomain(name)) > 0:
-		j.find(Must, at, fmt.Sprintf("%q", clip(name)), "the name of a Secret", rule+"no Secret can have this name")
+		j.find(Must, at, fmt.Sprintf("%q", name), "the name of a Secret", rule+"no Secret can have this name")
 	}
 	if !s.DataSecretCreated {
 		j.saidElsewhere(obj, l.Version, "DataSecretCreated", l.DataSecretCreated.Path())
@@ -89,7 +88,7 @@ func (j *judge) bootstrapConfig(obj map[string]any, l *contract.BootstrapConfigL
 
 // about begins a rule's text.
 func (j *judge) about(v contract.Version, rule string) string {
-	return fmt.Sprintf("%s contract %s, %s: ", j.role, v, rule)
+	return fmt.Sprintf("%s contract %s, %s: ", j.Role, v, rule)
 }
 
 func (j *judge) length(at, text string, most int, rule string) {
@@ -102,10 +101,10 @@ func (j *judge) length(at, text string, most int, rule string) {
 // addresses judges every address and reports each trouble once, however many addresses have it.
 func (j *judge) addresses(l *contract.InfraMachineLayout, addresses []contract.Address) {
 	rule := j.about(l.Version, "addresses")
-	for i, a := range addresses[:min(len(addresses), maxEntries)] {
+	for i, a := range addresses {
 		at := fmt.Sprintf("%s.%d", l.Addresses.Path(), i)
 		if !slices.Contains(addressTypes(), a.Type) {
-			j.find(Must, at+".type", fmt.Sprintf("%q", clip(a.Type)), "one of "+strings.Join(addressTypes(), ", "),
+			j.find(Must, at+".type", fmt.Sprintf("%q", a.Type), "one of "+strings.Join(addressTypes(), ", "),
 				rule+"the schema of the Machine, which shows it, refuses others")
 		}
 		if a.Address == "" {
@@ -119,7 +118,7 @@ func (j *judge) addresses(l *contract.InfraMachineLayout, addresses []contract.A
 // waits for ever.
 func (j *judge) saidElsewhere(obj map[string]any, v contract.Version, name string, at contract.Path) {
 	for _, other := range contract.AllVersions() {
-		for _, p := range placesOf(j.role, other) {
+		for _, p := range placesOf(j.Role, other) {
 			if p.Name != name || p.main.String() == at.String() {
 				continue
 			}
@@ -141,5 +140,68 @@ func (j *judge) conditions(obj map[string]any, v contract.Version, f contract.Co
 	if len(list) == 0 {
 		j.find(Should, mainPath(f.Paths()).String(), nothing, "conditions",
 			j.about(v, "conditions")+"people see on the owner what is wrong with the object")
+	}
+}
+
+// maxProviderIDs is how many IDs a MachinePool's own schema accepts. Source: the MachinePool CRD of Cluster API v1.9 and later.
+const maxProviderIDs = 10_000
+
+func (j *judge) infraMachinePool(obj map[string]any, l *contract.InfraMachinePoolLayout, s contract.InfraMachinePoolState) {
+	j.providerIDs(l, s.ProviderIDList)
+	if !s.Provisioned {
+		return
+	}
+	j.conditions(obj, l.Version, l.Conditions)
+	j.readByClusterAPI(obj, l)
+	ids, replicas := l.ProviderIDList.Path().String(), l.Replicas.Path().String()
+	count, found := s.Replicas.Get()
+	switch {
+	case found && count > 0 && len(s.ProviderIDList) == 0:
+		j.find(Must, ids, nothing, "the IDs of the machines", j.about(l.Version, "providerIDList")+
+			fmt.Sprintf("there are %d replicas; the MachinePool waits for their IDs", count))
+	case !found && len(s.ProviderIDList) > 0:
+		j.find(Must, replicas, nothing, typeInteger, j.about(l.Version, "replicas")+"a pool that has machines says how many")
+	}
+}
+
+// providerIDs finds IDs that no MachinePool takes.
+func (j *judge) providerIDs(l *contract.InfraMachinePoolLayout, ids []string) {
+	at, rule := l.ProviderIDList.Path().String(), j.about(l.Version, "providerIDList")
+	if len(ids) > maxProviderIDs {
+		j.find(Must, at, fmt.Sprintf("%d IDs", len(ids)), fmt.Sprintf("at most %d", maxProviderIDs),
+			rule+"the schema of the MachinePool refuses more")
+	}
+	for i, id := range ids {
+		at := fmt.Sprintf("%s.%d", at, i)
+		if id == "" {
+			j.find(Must, at, "an empty text", "an ID", rule+"the schema of the MachinePool refuses it")
+		}
+		j.length(at, id, maxProviderID, rule)
+	}
+}
+
+// readByClusterAPI finds a pool that says that it is done where only the contract's page looks.
+func (j *judge) readByClusterAPI(obj map[string]any, l *contract.InfraMachinePoolLayout) {
+	old := contract.InfraMachinePool(contract.V1Beta1).Provisioned
+	if done, _, _ := old.Get(obj); !done {
+		j.find(Should, old.Path().String(), "not true, but the pool is provisioned", "true", j.about(l.Version, "initialization completed")+
+			"Cluster API up to v1.14 reads this one of pools, whatever the contract: set both")
+	}
+}
+
+// template judges whether objects can be made from a template, by making one.
+func (j *judge) template(u *unstructured.Unstructured, v contract.Version) {
+	const rule = "template resource definition"
+	_, err := contract.FromTemplate(u, contract.Clone{Name: "clone"})
+	wrong, typed := errors.AsType[*contract.FieldError](err)
+	switch {
+	case typed:
+		j.find(Must, wrong.Path.String(), wrong.Got, wrong.Want, j.about(v, rule)+"objects cannot be cloned from it")
+	case err != nil && !strings.HasSuffix(u.GetKind(), contract.TemplateSuffix):
+		j.find(Must, "kind", cmp.Or(u.GetKind(), nothing), "a name that ends in "+contract.TemplateSuffix, j.about(v, rule)+
+			"a clone's kind is the template's without it")
+	}
+	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template"); !found {
+		j.find(Should, "spec.template", nothing, typeObject, j.about(v, rule)+"clones have nothing in them")
 	}
 }
