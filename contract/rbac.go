@@ -3,6 +3,7 @@ package contract
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -29,7 +30,46 @@ func MergePolicyRules(lists ...[]rbacv1.PolicyRule) []rbacv1.PolicyRule {
 			}
 		}
 	}
-	return rulesOf(slices.SortedFunc(maps.Keys(rights), compareRights))
+	var rules []rbacv1.PolicyRule
+	for _, r := range slices.SortedFunc(maps.Keys(rights), compareRights) {
+		rules = append(rules, r.rule())
+	}
+	for _, list := range []func(*rbacv1.PolicyRule) *[]string{
+		func(r *rbacv1.PolicyRule) *[]string { return &r.Verbs },
+		func(r *rbacv1.PolicyRule) *[]string { return &r.Resources },
+		func(r *rbacv1.PolicyRule) *[]string { return &r.ResourceNames },
+		func(r *rbacv1.PolicyRule) *[]string { return &r.NonResourceURLs },
+	} {
+		rules = joined(rules, list)
+	}
+	slices.SortStableFunc(rules, func(a, b rbacv1.PolicyRule) int {
+		return cmp.Or(slices.Compare(a.NonResourceURLs, b.NonResourceURLs), slices.Compare(a.APIGroups, b.APIGroups),
+			slices.Compare(a.Resources, b.Resources), slices.Compare(a.ResourceNames, b.ResourceNames))
+	})
+	return rules
+}
+
+// joined makes one rule of those that are equal but for one of their lists, which has at least one entry.
+func joined(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
+	var few []rbacv1.PolicyRule
+	for _, rule := range rules {
+		more := *list(&rule)
+		at := slices.IndexFunc(few, func(other rbacv1.PolicyRule) bool {
+			mine := rule
+			if len(more) == 0 || len(*list(&other)) == 0 {
+				return false
+			}
+			*list(&mine), *list(&other) = nil, nil
+			return reflect.DeepEqual(mine, other)
+		})
+		if at < 0 {
+			few = append(few, rule)
+			continue
+		}
+		into := list(&few[at])
+		*into = append(slices.Clip(*into), more...)
+	}
+	return few
 }
 
 // right is one thing that a rule grants. name is empty for objects of any name, and url for a right on resources.
@@ -46,12 +86,6 @@ func (r right) covers(other right) bool {
 	either := func(mine, theirs, all string) bool { return mine == theirs || mine == all }
 	return r.url == other.url && either(r.group, other.group, rbacv1.APIGroupAll) && either(r.name, other.name, "") &&
 		either(r.resource, other.resource, rbacv1.ResourceAll) && either(r.verb, other.verb, rbacv1.VerbAll)
-}
-
-// place is the right without its verb.
-func (r right) place() right {
-	r.verb = ""
-	return r
 }
 
 func rightsOf(rule *rbacv1.PolicyRule) []right {
@@ -75,54 +109,16 @@ func rightsOf(rule *rbacv1.PolicyRule) []right {
 	return rights
 }
 
-// rulesOf writes sorted rights as rules: first the verbs of a place are put together, then the places with equal verbs.
-func rulesOf(rights []right) []rbacv1.PolicyRule {
-	var rules []rbacv1.PolicyRule
-	for len(rights) > 0 {
-		place := rights[0].place()
-		var verbs []string
-		for len(rights) > 0 && rights[0].place() == place {
-			verbs = append(verbs, rights[0].verb)
-			rights = rights[1:]
-		}
-		rules = addPlace(rules, place, verbs)
+// rule grants one right.
+func (r right) rule() rbacv1.PolicyRule {
+	rule := rbacv1.PolicyRule{Verbs: []string{r.verb}}
+	if r.url != "" {
+		rule.NonResourceURLs = []string{r.url}
+		return rule
 	}
-	slices.SortStableFunc(rules, func(a, b rbacv1.PolicyRule) int {
-		return cmp.Or(slices.Compare(a.NonResourceURLs, b.NonResourceURLs), slices.Compare(a.APIGroups, b.APIGroups),
-			slices.Compare(a.Resources, b.Resources), slices.Compare(a.ResourceNames, b.ResourceNames))
-	})
-	return rules
-}
-
-// addPlace adds a place to a rule with the same verbs, or a rule of its own. Places come sorted.
-func addPlace(rules []rbacv1.PolicyRule, place right, verbs []string) []rbacv1.PolicyRule {
-	for i := range rules {
-		rule := &rules[i]
-		switch {
-		case !slices.Equal(rule.Verbs, verbs) || (place.url == "") != (len(rule.NonResourceURLs) == 0):
-		case place.url != "":
-			rule.NonResourceURLs = append(rule.NonResourceURLs, place.url)
-			return rules
-		case rule.APIGroups[0] == place.group && slices.Equal(rule.ResourceNames, namesOf(place)):
-			rule.Resources = append(rule.Resources, place.resource)
-			return rules
-		case rule.APIGroups[0] == place.group && len(rule.ResourceNames) > 0 && place.name != "" &&
-			slices.Equal(rule.Resources, []string{place.resource}):
-			rule.ResourceNames = append(rule.ResourceNames, place.name)
-			return rules
-		}
+	rule.APIGroups, rule.Resources = []string{r.group}, []string{r.resource}
+	if r.name != "" {
+		rule.ResourceNames = []string{r.name}
 	}
-	if place.url != "" {
-		return append(rules, rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: []string{place.url}})
-	}
-	return append(rules, rbacv1.PolicyRule{
-		Verbs: verbs, APIGroups: []string{place.group}, Resources: []string{place.resource}, ResourceNames: namesOf(place),
-	})
-}
-
-func namesOf(place right) []string {
-	if place.name == "" {
-		return nil
-	}
-	return []string{place.name}
+	return rule
 }
