@@ -90,6 +90,6 @@ func BenchmarkMergePatch(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = contract.MergePatch(before.Object, after.Object)
+		_ = contract.MergePatch(before.Object, after.Object)
 	}
 }

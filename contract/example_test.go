@@ -112,14 +112,13 @@ func ExampleMachineDeploymentLayout() {
 	// Output: [spec.template.spec.image] <nil>
 }
 
-// A patch says only what changed, and whether it may overwrite a list that another writer changed.
+// A patch says only what changed.
 func ExampleMergePatch() {
 	before := map[string]any{"spec": map[string]any{"replicas": int64(1), "paused": true}}
 	after := map[string]any{"spec": map[string]any{"replicas": int64(3), "zones": []any{"a"}}}
-	patch, replacesList := contract.MergePatch(before, after)
-	raw, _ := json.Marshal(patch)
-	fmt.Println(string(raw), replacesList)
-	// Output: {"spec":{"paused":null,"replicas":3,"zones":["a"]}} true
+	raw, _ := json.Marshal(contract.MergePatch(before, after))
+	fmt.Println(string(raw))
+	// Output: {"spec":{"paused":null,"replicas":3,"zones":["a"]}}
 }
 
 // What two packages need is joined: each verb on each resource once, sorted.

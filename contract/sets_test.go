@@ -163,7 +163,7 @@ func (c setCase[S, U]) writesItsOwnPlaces(t *testing.T) {
 	require.Empty(t, cmp.Diff(parseJSON(t, c.full), obj.Object), "the zero update changes nothing")
 
 	require.NoError(t, c.adapter().Write(obj, c.update))
-	patch, _ := contract.MergePatch(parseJSON(t, c.full), obj.Object)
+	patch := contract.MergePatch(parseJSON(t, c.full), obj.Object)
 	delete(patch, "metadata")
 	if diff := cmp.Diff(slices.Sorted(slices.Values(c.writes)), leaves(patch, "")); diff != "" {
 		t.Errorf("places (-want +got):\n%s", diff)

@@ -164,7 +164,7 @@ func newEdit(c client.Client, obj *unstructured.Unstructured) *edit {
 
 // save writes what changed: metadata and spec, then the status.
 func (e *edit) save(ctx context.Context) error {
-	body, _ := contract.MergePatch(e.stored.Object, e.Object)
+	body := contract.MergePatch(e.stored.Object, e.Object)
 	status, reported := body["status"]
 	delete(body, "status")
 	if len(body) > 0 {

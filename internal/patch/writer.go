@@ -43,8 +43,7 @@ func Apply[S, U any](kind contract.KindOf[S, U], obj contract.Object, update U) 
 	if err != nil {
 		return nil, err
 	}
-	body, _ := contract.MergePatch(before, after)
-	return body, nil
+	return contract.MergePatch(before, after), nil
 }
 
 func contentOf(obj contract.Object) (map[string]any, error) {
