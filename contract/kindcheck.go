@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,110 +12,62 @@ import (
 )
 
 // Forgotten is a member of MachineState, or of the state of another kind, such as MachineSetState, that a kind does not keep, because one
-// of its two functions leaves it out, or its encoding does. What is only shown to people, such as counters, is not checked.
+// of its two functions leaves it out, or its encoding does. What is only shown to people, such as counters and failures, is not checked.
 type Forgotten struct {
 	// Member is its name: "Node.UID".
 	Member string
 	// Need says how much depends on it: with NeedMust no machine is safe, with NeedShould work is done again or limits are not
-	// reached, and with NeedOptional something is less precise.
+	// reached, and with NeedOptional another controller or a user misses something.
 	Need Need
-	// breaks is what does not work without it.
-	breaks string
-	// mend is what to do, empty for a kind.
-	mend string
+	// breaks is what does not work without it, and mend what to do.
+	breaks, mend string
 }
 
 // String returns all of it in one line.
 func (f Forgotten) String() string {
-	return fmt.Sprintf("%s is not kept, so %s: %s", f.Member, f.breaks, cmp.Or(f.mend, "have the contract.Kind write and read it"))
+	return fmt.Sprintf("%s is not kept, so %s: %s", f.Member, f.breaks, f.mend)
 }
 
-// CheckKind writes a state to a new object of a kind, encodes and decodes it, reads it back, and returns what is missing, in the order of
-// the kind's state. It makes no request. A test of the embedder asks it for what is NeedMust; which of the rest matters depends on the
+// CheckKind writes a state to a new object of a kind, encodes and decodes it, reads it back, and returns what is missing. It
+// makes no request. A test of the embedder asks it for what is NeedMust; which of the rest matters depends on the
 // embedder. A ProviderID that read makes of something else is missing here, and rightly so. Spec and ClusterName of an InfraMachine, which
 // its provider only reads, are not checked.
 //
 // The error says that the object, which has no content but this, could not be written, encoded or read.
 func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
-	switch kind := any(kind).(type) {
-	case Kind:
-		return checkMachineKind(kind)
-	case MachineSetKind:
-		return checkMachineSetKind(kind)
-	case MachineDeploymentKind:
-		return checkMachineDeploymentKind(kind)
-	case MachinePoolKind:
-		return checkMachinePoolKind(kind)
-	case HealthCheckKind:
-		return checkHealthCheckKind(kind)
-	case InfraMachineKind:
-		return checkInfraMachineKind(kind)
-	default:
+	var u U
+	var got S
+	update, ok := any(&u).(probeUpdate)
+	state, ok2 := any(&got).(probeState)
+	if !ok || !ok2 {
 		return nil, fmt.Errorf("check %T: it is none of the kinds of this package", kind)
 	}
-}
-
-func checkMachineKind(kind Kind) ([]Forgotten, error) {
-	var got MachineState
-	if err := probe(kind, probeUpdate(), &got); err != nil {
-		return nil, err
+	common := update.Common()
+	*common.MetadataUpdate = MetadataUpdate{
+		Finalizers:      SetTo([]string{probeKey}),
+		OwnerReferences: SetTo(probeOwners()),
+		Labels:          map[string]Change[string]{probeKey: SetTo("probe")},
+		Annotations:     map[string]Change[string]{probeKey: SetTo("probe")},
 	}
-	return slices.Concat(metadataForgotten(&got.Metadata, "Machine"), forgottenIn(&got)), nil
-}
-
-func checkMachineSetKind(kind MachineSetKind) ([]Forgotten, error) {
-	var got MachineSetState
-	u := MachineSetUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated()}
+	*common.Conditions = []metav1.Condition{{Type: "Probe", Status: metav1.ConditionTrue, Reason: "Probe", Message: "probe",
+		LastTransitionTime: metav1.NewTime(probeTime())}}
+	update.probe()
 	if err := probe(kind, u, &got); err != nil {
 		return nil, err
 	}
-	return slices.Concat(metadataForgotten(&got.Metadata, "MachineSet"), replicatedForgotten(&got.ReplicatedState)), nil
+	return missing(append(commonMembers(state.Common(), kind.GVK.Kind), state.members()...), "have the contract.Kind write and read it"), nil
 }
 
-func checkMachineDeploymentKind(kind MachineDeploymentKind) ([]Forgotten, error) {
-	var got MachineDeploymentState
-	u := MachineDeploymentUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated(),
-		RolloutPaused: SetTo(true), RolloutAfter: SetTo(probeTime()), RollbackTo: SetTo[int64](1)}
-	if err := probe(kind, u, &got); err != nil {
-		return nil, err
-	}
-	return slices.Concat(metadataForgotten(&got.Metadata, "MachineDeployment"), missing([]member{
-		{got.RolloutPaused, "RolloutPaused", NeedOptional, "it cannot be paused"},
-		{got.RolloutAfter.Equal(probeTime()), "RolloutAfter", NeedOptional, "it cannot be restarted"},
-		{got.RollbackTo.Or(0) == 1, "RollbackTo", NeedShould, "a rollback is not asked for, or asked for again in each pass"},
-	}), replicatedForgotten(&got.ReplicatedState)), nil
+// probeUpdate is an update that can be filled for a probe; what all kinds have is filled already.
+type probeUpdate interface {
+	Common() CommonUpdate
+	probe()
 }
 
-func checkMachinePoolKind(kind MachinePoolKind) ([]Forgotten, error) {
-	var got MachinePoolState
-	ref := NodeRef{Name: "probe", UID: probeNode}
-	u := MachinePoolUpdate{MetadataUpdate: probeMetadata(), ReplicatedUpdate: probeReplicated(),
-		ProviderIDs: SetTo([]string{"probe://probe/probe"}), Nodes: SetTo([]NodeRef{ref}),
-		BootstrapReady: SetTo(true), InfrastructureReady: SetTo(true)}
-	if err := probe(kind, u, &got); err != nil {
-		return nil, err
-	}
-	return slices.Concat(metadataForgotten(&got.Metadata, "MachinePool"), missing([]member{
-		{slices.Equal(got.ProviderIDs, []string{"probe://probe/probe"}), "ProviderIDs", NeedMust,
-			"instances that the infrastructure does not list for a moment are forgotten, and their Nodes with them"},
-		{slices.Equal(got.Nodes, []NodeRef{ref}), "Nodes", NeedMust, "the Nodes of instances that are gone are neither drained nor deleted"},
-		{got.BootstrapReady.Or(false), "BootstrapReady", NeedOptional, "a phase may go back"},
-		{got.InfrastructureReady.Or(false), "InfrastructureReady", NeedOptional, "a phase may go back"},
-	}), replicatedForgotten(&got.ReplicatedState)), nil
-}
-
-func checkHealthCheckKind(kind HealthCheckKind) ([]Forgotten, error) {
-	var got HealthCheckState
-	u := HealthCheckUpdate{MetadataUpdate: probeMetadata(), Targets: SetTo([]string{"probe"}), Conditions: probeConditions(),
-		ObservedGeneration: SetTo[int64](1)}
-	if err := probe(kind, u, &got); err != nil {
-		return nil, err
-	}
-	return slices.Concat(metadataForgotten(&got.Metadata, "MachineHealthCheck"), missing([]member{
-		{slices.Equal(got.Targets, []string{"probe"}), "Targets", NeedOptional, "nothing says which Machines are checked"},
-		{hasProbe(got.Conditions), "Conditions", NeedShould, "nothing says whether Machines are remediated"},
-		{got.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
-	})), nil
+// probeState is a state that compares what was read with what was written; what all kinds have is compared already.
+type probeState interface {
+	Common() Common
+	members() []member
 }
 
 // RefuseForgotten returns an error that names each member that is NeedMust, but those of except; nil when there is none.
@@ -159,39 +110,11 @@ const probeNode = types.UID("probe-uid")
 
 func probeTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-func probeUpdate() MachineUpdate {
-	at := probeTime()
-	u := MachineUpdate{
-		ProviderID: SetTo("probe://probe/probe"), DataSecretName: SetTo("probe"),
-		Node: SetTo(NodeRef{Name: "probe", UID: probeNode}), BootstrapReady: SetTo(true), InfrastructureReady: SetTo(true),
-		FailureDomain: SetTo("probe"), ObservedGeneration: SetTo(int64(1)),
-		LastUpdated: SetTo(at), DrainStarted: SetTo(at), VolumeDetachStarted: SetTo(at),
-		FailureReason: SetTo("Probe"), FailureMessage: SetTo("probe"),
-		Conditions: probeConditions(),
-	}
-	u.MetadataUpdate = probeMetadata()
-	return u
-}
+// probeKey is a finalizer, a label and an annotation of a probe.
+const probeKey = "example.com/probe"
 
-func probeConditions() []metav1.Condition {
-	return []metav1.Condition{{Type: "Probe", Status: metav1.ConditionTrue, Reason: "Probe", Message: "probe",
-		LastTransitionTime: metav1.NewTime(probeTime())}}
-}
-
-func probeMetadata() MetadataUpdate {
-	return MetadataUpdate{
-		Finalizers:      SetTo([]string{"example.com/probe"}),
-		OwnerReferences: SetTo([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "probe", UID: "probe"}}),
-		Labels:          map[string]Change[string]{"example.com/probe": SetTo("probe")},
-		Annotations:     map[string]Change[string]{"example.com/probe": SetTo("probe")},
-	}
-}
-
-func probeReplicated() ReplicatedUpdate {
-	return ReplicatedUpdate{
-		Replicas: SetTo[int32](3), SelectorText: SetTo("probe=probe"), ObservedReplicas: SetTo[int32](3), Conditions: probeConditions(),
-		ObservedGeneration: SetTo[int64](1),
-	}
+func probeOwners() []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "probe", UID: "probe"}}
 }
 
 // member is one of a state, and whether a kind keeps it.
@@ -202,64 +125,183 @@ type member struct {
 	breaks string
 }
 
-// missing returns the members that a kind does not keep.
-func missing(all []member) []Forgotten {
+// missing returns the members that are not kept, and what to do about it.
+func missing(all []member, mend string) []Forgotten {
 	var found []Forgotten
 	for _, m := range all {
 		if !m.keeps {
-			found = append(found, Forgotten{Member: m.name, Need: m.need, breaks: m.breaks})
+			found = append(found, Forgotten{Member: m.name, Need: m.need, breaks: m.breaks, mend: mend})
 		}
 	}
 	return found
 }
 
-// metadataForgotten compares what was read of the metadata of what with what was written.
-func metadataForgotten(s *Metadata, what string) []Forgotten {
+// commonMembers are those that all kinds have.
+func commonMembers(s Common, what string) []member {
 	const metadata = " (Metadata.From, MetadataUpdate.ApplyTo)"
-	return missing([]member{
+	return []member{
 		{s.Key.Name != "" && s.Key.Namespace != "", "Key", NeedMust, "no " + what + " can be told from another" + metadata},
 		{s.UID != "", "UID", NeedMust, "objects of a " + what + " that was made anew are taken for its own" + metadata},
 		{!s.Deleting.IsZero(), "Deleting", NeedMust, "no deletion is noticed" + metadata},
-		{slices.Contains(s.Finalizers, "example.com/probe"), "Finalizers", NeedMust,
+		{slices.Contains(s.Finalizers, probeKey), "Finalizers", NeedMust,
 			"a " + what + " goes at once and leaves its machines behind" + metadata},
 		{len(s.OwnerReferences) == 1, "OwnerReferences", NeedMust, "owners are written over" + metadata},
-		{s.Labels["example.com/probe"] != "", "Labels", NeedMust, "it is in no Cluster" + metadata},
-		{s.Annotations["example.com/probe"] != "", "Annotations", NeedMust,
+		{s.Labels[probeKey] != "", "Labels", NeedMust, "it is in no Cluster" + metadata},
+		{s.Annotations[probeKey] != "", "Annotations", NeedMust,
 			"pauses, hooks, excluded drains and what was created are not seen" + metadata},
-	})
+		{slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == "Probe" && c.Status == metav1.ConditionTrue }),
+			"Conditions", NeedShould, "nothing says what is waited for"},
+	}
 }
 
-// replicatedForgotten compares what was read of what sets and pools have in common with what was written.
-func replicatedForgotten(s *ReplicatedState) []Forgotten {
-	return missing([]member{
-		{s.Replicas.Or(0) == 3, "Replicas", NeedShould, "there are none, and a default is not written"},
-		{s.SelectorText != "", "SelectorText", NeedOptional, "the scale subresource and autoscalers find no Machines"},
-		{s.ObservedReplicas.Or(0) == 3, "ObservedReplicas", NeedShould, "the scale subresource and autoscalers see none"},
-		{hasProbe(s.Conditions), "Conditions", NeedShould, "nothing says what is waited for"},
-		{s.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
-	})
+func (u *MachineUpdate) probe() {
+	at := SetTo(probeTime())
+	u.ProviderID, u.DataSecretName, u.Node = SetTo("probe://probe/probe"), SetTo("probe"), SetTo(NodeRef{Name: "probe", UID: probeNode})
+	u.DrainStarted, u.VolumeDetachStarted = at, at
 }
 
-func hasProbe(conditions []metav1.Condition) bool {
-	return slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == "Probe" && c.Status == metav1.ConditionTrue })
-}
-
-// forgottenIn compares what was read with what was written.
-func forgottenIn(s *MachineState) []Forgotten {
+func (s *MachineState) members() []member {
 	at := probeTime()
-	return missing([]member{
+	return []member{
 		{s.ProviderID != "", "ProviderID", NeedShould, "no Node is found, drained or deleted"},
 		{s.DataSecretName.Found(), "DataSecretName", NeedShould, "infrastructure that waits for bootstrap data waits for ever"},
 		{s.Node.Name != "", "Node.Name", NeedMust, "its Node is neither drained nor deleted"},
 		{s.Node.UID == probeNode, "Node.UID", NeedMust, "its Node is neither drained nor deleted"},
-		{s.BootstrapReady.Or(false), "BootstrapReady", NeedOptional, "a phase may go back"},
-		{s.InfrastructureReady.Or(false), "InfrastructureReady", NeedOptional, "a phase may go back"},
-		{s.FailureDomain != "", "FailureDomain", NeedOptional, "no failure domain is shown"},
-		{hasProbe(s.Conditions), "Conditions", NeedShould, "nothing says what a Machine waits for"},
-		{s.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
-		{s.LastUpdated.Equal(at), "LastUpdated", NeedOptional, "times in phases are not counted after a restart"},
 		{s.DrainStarted.Equal(at), "DrainStarted", NeedOptional, "Cluster API's controller counts its limit of the drain anew"},
 		{s.VolumeDetachStarted.Equal(at), "VolumeDetachStarted", NeedOptional, "Cluster API's controller waits for volumes anew"},
-		{s.FailureReason != "" && s.FailureMessage != "", "FailureReason", NeedOptional, "no terminal failure is shown"},
+	}
+}
+
+func (u *ReplicatedUpdate) probe() {
+	u.Replicas, u.SelectorText, u.ObservedReplicas = SetTo[int32](3), SetTo("probe=probe"), SetTo[int32](3)
+}
+
+func (s *ReplicatedState) members() []member {
+	return []member{
+		{s.Replicas.Or(0) == 3, "Replicas", NeedShould, "there are none, and a default is not written"},
+		{s.SelectorText != "", "SelectorText", NeedOptional, "the scale subresource and autoscalers find no Machines"},
+		{s.ObservedReplicas.Or(0) == 3, "ObservedReplicas", NeedShould, "the scale subresource and autoscalers see none"},
+	}
+}
+
+func (u *MachineDeploymentUpdate) probe() {
+	u.ReplicatedUpdate.probe()
+	u.RolloutPaused, u.RolloutAfter, u.RollbackTo = SetTo(true), SetTo(probeTime()), SetTo[int64](1)
+}
+
+func (s *MachineDeploymentState) members() []member {
+	return append([]member{
+		{s.RolloutPaused, "RolloutPaused", NeedOptional, "it cannot be paused"},
+		{s.RolloutAfter.Equal(probeTime()), "RolloutAfter", NeedOptional, "it cannot be restarted"},
+		{s.RollbackTo.Or(0) == 1, "RollbackTo", NeedShould, "a rollback is not asked for, or asked for again in each pass"},
+	}, s.ReplicatedState.members()...)
+}
+
+func (u *MachinePoolUpdate) probe() {
+	u.ReplicatedUpdate.probe()
+	u.ProviderIDs, u.Nodes = SetTo([]string{"probe://probe/probe"}), SetTo([]NodeRef{{Name: "probe", UID: probeNode}})
+}
+
+func (s *MachinePoolState) members() []member {
+	return append([]member{
+		{slices.Equal(s.ProviderIDs, []string{"probe://probe/probe"}), "ProviderIDs", NeedMust,
+			"instances that the infrastructure does not list for a moment are forgotten, and their Nodes with them"},
+		{slices.Equal(s.Nodes, []NodeRef{{Name: "probe", UID: probeNode}}), "Nodes", NeedMust,
+			"the Nodes of instances that are gone are neither drained nor deleted"},
+	}, s.ReplicatedState.members()...)
+}
+
+func (u *HealthCheckUpdate) probe() {}
+
+func (s *HealthCheckState) members() []member { return nil } // the rest of it is only shown to people
+
+func (u *ProvidedMachineUpdate) probe() {
+	u.ProviderID, u.Resume, u.Provisioned = SetTo("probe://probe/probe"), SetTo(json.RawMessage(`{"probe":1}`)), SetTo(true)
+}
+
+func (s *ProvidedMachineState) members() []member {
+	return []member{
+		{s.ProviderID != "", "ProviderID", NeedMust, "an instance is not found again, and its Machine has no Node"},
+		{s.Resume != nil, "Resume", NeedShould, "a Driver without provider IDs at first does not find its instance again"},
+		{s.Provisioned.Or(false), "Provisioned", NeedMust, "the Machine waits for ever"},
+	}
+}
+
+// CheckMaker has a maker make a Machine, and returns what the Machine lacks of its seed, and of the Cluster of its set. Without that a set
+// would not recognize it, and make another one. It makes no request. A test of the embedder passes a set as its users write one; nil is an
+// empty set, which does not show whether the Cluster is forgotten. The set is not changed.
+//
+// The error is that of the maker, or of a kind that cannot read what it made; a maker that panics is an error too.
+func CheckMaker(sets MachineSetKind, machines Kind, maker MachineMaker, set Object) ([]Forgotten, error) {
+	return checkMade(sets, machines, set, "Machine", maker.NewMachine)
+}
+
+// CheckSetMaker is CheckMaker for the MachineSets of a deployment.
+func CheckSetMaker(
+	deployments MachineDeploymentKind, sets MachineSetKind, maker MachineSetMaker, deployment Object,
+) ([]Forgotten, error) {
+	return checkMade(deployments, sets, deployment, "MachineSet", func(owner Object, s MachineSeed) (Object, error) {
+		return maker.NewSet(owner, MachineSetSeed{
+			Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Finalizers: s.Finalizers, Owners: s.Owners,
+		})
 	})
+}
+
+func probeSeed() MachineSeed {
+	texts := func() map[string]string { return map[string]string{"example.com/a": "a", "example.com/b": "b"} }
+	return MachineSeed{Key: types.NamespacedName{Namespace: "probe", Name: "probe-made"}, Labels: texts(), Annotations: texts(),
+		Finalizers: []string{probeKey}, Owners: probeOwners()}
+}
+
+func checkMade[S, U, CS, CU any, PS stateOf[S], PCS stateOf[CS]](
+	owners KindOf[S, U], kind KindOf[CS, CU], owner Object, what string, maker func(Object, MachineSeed) (Object, error),
+) ([]Forgotten, error) {
+	if owner == nil {
+		owner = owners.New()
+		owner.SetNamespace("probe")
+		owner.SetName("probe")
+	}
+	made, err := makes(maker, owner)
+	if err != nil {
+		return nil, fmt.Errorf("make a %s: %w", what, err)
+	}
+	var of S
+	var got CS
+	if err := owners.Adapter.Read(owner, &of); err != nil {
+		return nil, err
+	}
+	if err := kind.Adapter.Read(made, &got); err != nil {
+		return nil, err
+	}
+	return missing(madeMembers(PS(&of).Common().ClusterName, PCS(&got).Common(), what), "have the maker give it to what it makes"), nil
+}
+
+// makes calls the function of an embedder.
+func makes(maker func(Object, MachineSeed) (Object, error), owner Object) (made Object, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the maker panics: %v", p)
+		}
+	}()
+	return maker(owner, probeSeed())
+}
+
+// stateOf is the pointer type of a state.
+type stateOf[S any] interface {
+	*S
+	Common() Common
+}
+
+func madeMembers(cluster string, got Common, what string) []member {
+	breaks, seed := "its owner does not recognize the "+what+" and makes another one", probeSeed()
+	keeps := func(have map[string]string) bool { return have["example.com/a"] == "a" && have["example.com/b"] == "b" }
+	return []member{
+		{got.Key.Name == seed.Key.Name, "metadata.name", NeedMust, breaks},
+		{got.Key.Namespace == seed.Key.Namespace, "metadata.namespace", NeedMust, breaks},
+		{keeps(got.Labels), "metadata.labels", NeedMust, breaks},
+		{keeps(got.Annotations), "metadata.annotations", NeedMust, breaks},
+		{len(got.OwnerReferences) == 1, "metadata.ownerReferences", NeedMust, breaks},
+		{slices.Contains(got.Finalizers, probeKey), "metadata.finalizers", NeedMust, "the " + what + " may go before what it has made"},
+		{got.ClusterName == cluster, "the name of its Cluster", NeedMust, breaks},
+	}
 }

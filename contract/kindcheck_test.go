@@ -62,8 +62,6 @@ func TestWhatAKindForgetsIsNamedWhetherItIsNotWrittenOrNotRead(t *testing.T) {
 			func(u *contract.MachineUpdate) { u.Node = contract.SetTo(contract.NodeRef{Name: "probe"}) }, contract.NeedMust},
 		"Conditions": {func(s *contract.MachineState) { s.Conditions = nil }, func(u *contract.MachineUpdate) { u.Conditions = nil },
 			contract.NeedShould},
-		"ObservedGeneration": {func(s *contract.MachineState) { s.ObservedGeneration = 0 },
-			func(u *contract.MachineUpdate) { u.ObservedGeneration = contract.Change[int64]{} }, contract.NeedOptional},
 	} {
 		t.Run(member, func(t *testing.T) {
 			notRead := kindOfServers(func(s *Server, into *contract.MachineState) error {
@@ -160,7 +158,7 @@ func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
 			names = append(names, f.Member)
 		}
 	}
-	require.Equal(t, []string{"Nodes", "Conditions"}, names)
+	require.Equal(t, []string{"Conditions", "Nodes"}, names)
 	refused := contract.RefuseForgotten(got)
 	require.ErrorContains(t, refused, "the Nodes of instances that are gone are neither drained nor deleted")
 	require.NotContains(t, refused.Error(), "Conditions", "it has to be known, and is no danger")

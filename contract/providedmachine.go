@@ -143,24 +143,3 @@ func (l *ProvidedMachineLayout) write(obj map[string]any, u ProvidedMachineUpdat
 	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
 	return w.err
 }
-
-func checkInfraMachineKind(kind InfraMachineKind) ([]Forgotten, error) {
-	var got ProvidedMachineState
-	u := ProvidedMachineUpdate{
-		MetadataUpdate: probeMetadata(), ProviderID: SetTo("probe://probe/probe"), Resume: SetTo(json.RawMessage(`{"probe":1}`)),
-		Provisioned: SetTo(true), FailureDomain: SetTo("probe"),
-		FailureReason: SetTo("Probe"), FailureMessage: SetTo("probe"), Conditions: probeConditions(), ObservedGeneration: SetTo[int64](1),
-	}
-	if err := probe(kind, u, &got); err != nil {
-		return nil, err
-	}
-	return append(metadataForgotten(&got.Metadata, "InfraMachine"), missing([]member{
-		{got.ProviderID != "", "ProviderID", NeedMust, "an instance is not found again, and its Machine has no Node"},
-		{got.Resume != nil, "Resume", NeedShould, "a Driver without provider IDs at first does not find its instance again"},
-		{got.Provisioned.Or(false), "Provisioned", NeedMust, "the Machine waits for ever"},
-		{got.FailureDomain != "", "FailureDomain", NeedOptional, "no failure domain is shown"},
-		{got.FailureReason != "" && got.FailureMessage != "", "FailureReason", NeedOptional, "no terminal failure is shown"},
-		{hasProbe(got.Conditions), "Conditions", NeedShould, "nothing says what an InfraMachine waits for"},
-		{got.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
-	})...), nil
-}
