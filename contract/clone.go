@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // TemplateSuffix is what the kind of a template ends in; what stands before it is the kind of the objects made from it.
@@ -24,14 +24,10 @@ var (
 
 // cloneError names the template and the reason.
 func cloneError(template *unstructured.Unstructured, reason error) error {
-	what := "an object without a kind"
-	if template != nil && template.Object != nil && template.GetKind() != "" {
-		what = template.GetKind()
+	if template == nil {
+		template = &unstructured.Unstructured{}
 	}
-	if template != nil && template.Object != nil && template.GetName() != "" {
-		what += " " + strings.TrimPrefix(types.NamespacedName{Namespace: template.GetNamespace(), Name: template.GetName()}.String(), "/")
-	}
-	return fmt.Errorf("make an object from %s: %w", what, reason)
+	return fmt.Errorf("make an object from %s: %w", describe(cmp.Or(template.GetKind(), "an object without a kind"), template), reason)
 }
 
 // Clone says what an object made from a template is called, what it belongs to, and what is added to it. Nothing of it is
@@ -176,4 +172,29 @@ func copyJSON(value any, place ...string) (copied any, err error) {
 	default:
 		return nil, &FieldError{Path: NewPath(place...), Want: "JSON content (integers as int64)", Got: typeName(value)}
 	}
+}
+
+// TemplateLayout says where a template of any role keeps what an object is cloned from. Rule: the sections "...Template resource
+// definition" of the contract pages; they have been the same in every version. The tags are those of MachineLayout and say what the
+// contract demands.
+type TemplateLayout struct {
+	// Labels and Annotations are put on every clone.
+	Labels      Field[map[string]string] `by:"user" need:"MAY" absent:"none"`
+	Annotations Field[map[string]string] `by:"user" need:"MAY" absent:"none"`
+	// Spec is the spec of every clone.
+	Spec Field[json.RawMessage] `by:"user" need:"MUST" absent:"clones have no spec"`
+}
+
+var templateTable = TemplateLayout{
+	Labels:      At[map[string]string]("spec", "template", "metadata", "labels"),
+	Annotations: At[map[string]string]("spec", "template", "metadata", "annotations"),
+	Spec:        At[json.RawMessage]("spec", "template", "spec"),
+}
+
+// Template returns the layout of a contract version, nil for one that is not supported. The table is shared and must not be changed.
+func Template(v Version) *TemplateLayout {
+	if !slices.Contains(AllVersions(), v) {
+		return nil
+	}
+	return &templateTable
 }

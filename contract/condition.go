@@ -1,7 +1,10 @@
 package contract
 
 import (
+	"cmp"
+	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -73,14 +76,6 @@ func providerConditions() ConditionsField {
 		orElse(conditionsShaped(shapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
 }
 
-// path returns the place that is read first; it is the zero Path when the layout has none.
-func (f ConditionsField) path() Path {
-	if len(f.places) == 0 {
-		return Path{}
-	}
-	return f.places[0].path
-}
-
 // Paths returns every place in the order in which they are looked at. The slice is the caller's.
 func (f ConditionsField) Paths() []Path {
 	paths := make([]Path, 0, len(f.places))
@@ -140,14 +135,229 @@ func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err er
 			err = &FieldError{Path: place.path, Want: "list", Got: typeName(raw)}
 		}
 		if err != nil && place.written {
-			return nil, f.path(), err
+			return nil, Path{}, err
 		}
 		if wrong == nil {
 			wrong = err
 		}
 	}
 	if listed {
-		return items, at, boundList(at, items)
+		return items, at, nil
 	}
-	return nil, f.path(), wrong
+	return nil, Path{}, wrong
+}
+
+// readCondition reads one condition of any shape: a severity and a heartbeat are for people and are not read.
+func readCondition(e entry) (c metav1.Condition, err error) {
+	if c.Type, err = e.text("type"); err != nil {
+		return c, err
+	}
+	if c.Type == "" {
+		return c, &FieldError{Path: e.path("type"), Want: "type of a condition", Got: "nothing"}
+	}
+	if c.Status, err = conditionStatus(e); err != nil {
+		return c, err
+	}
+	if c.Reason, err = e.text("reason"); err != nil {
+		return c, err
+	}
+	if c.Reason == "" {
+		c.Reason = ReasonNotReported
+	}
+	if c.Message, err = e.text("message"); err != nil {
+		return c, err
+	}
+	if c.ObservedGeneration, _, err = conditionGeneration.Get(e.values); err != nil {
+		return c, e.locate(err)
+	}
+	at, _, err := conditionTime.Get(e.values) // the zero metav1.Time is written as null
+	c.LastTransitionTime = metav1.NewTime(at)
+	return c, e.locate(err)
+}
+
+// Members of a condition, which are made once because every read needs them.
+//
+//nolint:gochecknoglobals // constants: fields are values that nothing changes
+var (
+	conditionGeneration = At[int64]("observedGeneration")
+	conditionTime       = At[time.Time]("lastTransitionTime")
+)
+
+func conditionStatus(e entry) (metav1.ConditionStatus, error) {
+	text, err := e.text("status")
+	if err != nil {
+		return "", err
+	}
+	switch status := metav1.ConditionStatus(text); status {
+	case metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown:
+		return status, nil
+	default:
+		got := "another text"
+		if text == "" {
+			got = "nothing"
+		}
+		return "", &FieldError{Path: e.path("status"), Want: "True, False or Unknown", Got: got}
+	}
+}
+
+// isText compares without turning the text into an interface value, which would allocate.
+func isText(raw any, want string) bool {
+	text, ok := raw.(string)
+	return ok && text == want
+}
+
+// severityOfFalse is the severity of a condition of shape v1beta1 that is False and came without one: metav1 conditions have no
+// severity, and "Info" raises no alarm.
+const severityOfFalse = "Info"
+
+// write removes and upserts conditions by their type, in every place that is written; removing wins, as in UpdatedConditions. A
+// layout without a place for conditions drops them.
+func (f ConditionsField) write(obj map[string]any, upsert []metav1.Condition, remove []string) error {
+	for _, place := range f.places {
+		if !place.written || place.path.IsZero() {
+			continue
+		}
+		for _, conditionType := range remove {
+			if err := place.remove(obj, conditionType); err != nil {
+				return err
+			}
+		}
+		for _, c := range upsert {
+			if slices.Contains(remove, c.Type) {
+				continue
+			}
+			if err := place.upsert(obj, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// upsert writes one condition into the list by its type and leaves the other entries, their order, and members it does not
+// know, alone. A new one goes where Cluster API would sort it (order), so that a list which is only written here is sorted.
+func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
+	items, err := p.list(obj)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		if values, ok := item.(map[string]any); ok && isText(values["type"], c.Type) {
+			delete(values, "observedGeneration")
+			delete(values, "message")
+			maps.Copy(values, p.values(c, values["severity"]))
+			if p.shape == shapeV1Beta1 && c.Status != metav1.ConditionFalse {
+				delete(values, "severity") // only a condition that is False may have one
+			}
+			return nil
+		}
+	}
+	return p.path.set(obj, slices.Insert(slices.Clip(items), p.placeFor(c.Type, items), any(p.values(c, nil))))
+}
+
+// values returns the members of a condition in the shape of the place.
+func (p conditionPlace) values(c metav1.Condition, severity any) map[string]any {
+	if c.Reason == "" {
+		c.Reason = ReasonNotReported // the API server refuses an empty one
+	}
+	values := map[string]any{
+		"type": c.Type, "status": string(c.Status), "reason": c.Reason,
+		"lastTransitionTime": rfc3339(c.LastTransitionTime.Time),
+	}
+	if c.Message != "" || p.shape != shapeV1Beta1 { // metav1 demands a message, the older schema refuses an empty one
+		values["message"] = c.Message
+	}
+	switch p.shape {
+	case shapeMetaV1:
+		if c.ObservedGeneration != 0 {
+			values["observedGeneration"] = c.ObservedGeneration
+		}
+	case shapeV1Beta1:
+		if c.Status == metav1.ConditionFalse && (severity == nil || isText(severity, "")) {
+			values["severity"] = severityOfFalse
+		}
+	case shapeNode: // a heartbeat would change on every pass
+	}
+	return values
+}
+
+func (p conditionPlace) remove(obj map[string]any, conditionType string) error {
+	items, err := p.list(obj)
+	if err != nil {
+		return err
+	}
+	kept := make([]any, 0, len(items))
+	for _, item := range items {
+		if values, ok := item.(map[string]any); !ok || !isText(values["type"], conditionType) {
+			kept = append(kept, item)
+		}
+	}
+	if len(kept) == len(items) {
+		return nil
+	}
+	return p.path.set(obj, kept)
+}
+
+func (p conditionPlace) list(obj map[string]any) ([]any, error) {
+	items, _, err := ConditionsField{places: []conditionPlace{p}}.items(obj)
+	return items, err
+}
+
+// conditionOrder returns the types of conditions in the order in which people see them; all that it does not name stand, by
+// name, before the last two. Rule: Cluster API's util/conditions/sort.go, for all its kinds.
+func conditionOrder() []string {
+	return []string{
+		ConditionAvailable, ConditionReady, "UpToDate", "RemoteConnectionProbe", "BootstrapConfigReady", "InfrastructureReady",
+		"ControlPlaneInitialized", "ControlPlaneAvailable", "WorkersAvailable", "CertificatesAvailable", "Initialized",
+		"EtcdClusterHealthy", "ControlPlaneComponentsHealthy", "NodeHealthy", "NodeReady", "NodeKubeadmLabelsAndTaintsSet",
+		"EtcdPodHealthy", "EtcdMemberHealthy", "APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy",
+		"HealthCheckSucceeded", "OwnerRemediated", "TopologyReconciled", "Updating", "RollingOut", "Remediating", "ScalingDown",
+		"ScalingUp", "MachinesReady", "ControlPlaneMachinesReady", "WorkerMachinesReady", "MachinesUpToDate",
+		"ControlPlaneMachinesUpToDate", "WorkerMachinesUpToDate", otherConditions, "Paused", "Deleting",
+	}
+}
+
+// otherConditions stands in conditionOrder for all types that it does not name.
+const otherConditions = ""
+
+// compareConditions orders two types as a list of this shape does. The older shape has Ready first and the rest by name; Nodes
+// have no order.
+func (s conditionShape) compareConditions(a, b string) int {
+	switch s {
+	case shapeMetaV1:
+		return cmp.Or(cmp.Compare(conditionRank(a), conditionRank(b)), cmp.Compare(a, b))
+	case shapeV1Beta1:
+		if (a == ConditionReady) != (b == ConditionReady) {
+			if a == ConditionReady {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a, b)
+	default:
+		return 0
+	}
+}
+
+func conditionRank(conditionType string) int {
+	order := conditionOrder()
+	if at := slices.Index(order, conditionType); at >= 0 {
+		return at
+	}
+	return slices.Index(order, otherConditions)
+}
+
+// placeFor returns where in a list a new condition goes: before the first that belongs behind it. What cannot be read stays
+// where it is.
+func (p conditionPlace) placeFor(conditionType string, items []any) int {
+	for i, item := range items {
+		values, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		if have, ok := values["type"].(string); ok && p.shape.compareConditions(conditionType, have) < 0 {
+			return i
+		}
+	}
+	return len(items)
 }

@@ -50,9 +50,6 @@ const (
 )
 
 func plural(word string) string {
-	if endsIn(word, "machine", "template", "config", "pool") {
-		return word + "s" // spares nearly every kind of the contract the walk through the endings
-	}
 	for pair := range strings.FieldsSeq(irregularWords) {
 		if one, many, _ := strings.Cut(pair, ":"); word == one || word == many {
 			return many

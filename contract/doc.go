@@ -53,8 +53,4 @@
 // Absent is a value and not an error. A value of another type is an error that matches [ErrWrongType] and names the dotted
 // path. Some values are only shown to people, or are not due yet: if one of them cannot be read, the member Unreadable of
 // the state says so and reading goes on. A Ready condition that cannot be read is Unknown with [ReasonInvalidCondition].
-//
-// # Limits
-//
-// Strings of more than 1 MiB and lists of more than 65,536 entries are refused: no API server stores them.
 package contract

@@ -63,20 +63,17 @@ type HealthCheckKind = KindOf[HealthCheckState, HealthCheckUpdate]
 // HealthCheckLayout says where a MachineHealthCheck of one shape keeps its state: the fields of HealthCheckState and HealthCheckUpdate with
 // the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy one to make a layout of your own.
 type HealthCheckLayout struct {
-	ClusterName         Field[string]                `by:"user" absent:"no Cluster"`
-	Selector            Field[*metav1.LabelSelector] `by:"user" absent:"no Machine"`
-	NodeRules           Field[[]HealthRule]          `by:"user" absent:"none"`
-	MachineRules        Field[[]HealthRule]          `by:"user" absent:"none"`
-	NodeStartup         Field[time.Duration]         `by:"user" absent:"10 min"`
-	MaxUnhealthy        Field[intstr.IntOrString]    `by:"user" absent:"100%"`
-	UnhealthyRange      Field[string]                `by:"user" absent:"the maximum counts"`
-	Template            RefField                     `by:"user" absent:"owners remediate"`
-	ExpectedMachines    Field[int32]                 `by:"controller" absent:"unknown"`
-	CurrentHealthy      Field[int32]                 `by:"controller" absent:"unknown"`
-	RemediationsAllowed Field[int32]                 `by:"controller" absent:"unknown"`
-	Targets             Field[[]string]              `by:"controller" absent:"none"`
-	Conditions          ConditionsField              `by:"controller" absent:"none"`
-	ObservedGeneration  Field[int64]                 `by:"controller" absent:"0: never looked at"`
+	ClusterName                                           Field[string]                `by:"user" absent:"no Cluster"`
+	Selector                                              Field[*metav1.LabelSelector] `by:"user" absent:"no Machine"`
+	NodeRules, MachineRules                               Field[[]HealthRule]          `by:"user" absent:"none"`
+	NodeStartup                                           Field[time.Duration]         `by:"user" absent:"10 min"`
+	MaxUnhealthy                                          Field[intstr.IntOrString]    `by:"user" absent:"100%"`
+	UnhealthyRange                                        Field[string]                `by:"user" absent:"the maximum counts"`
+	Template                                              RefField                     `by:"user" absent:"owners remediate"`
+	ExpectedMachines, CurrentHealthy, RemediationsAllowed Field[int32]                 `by:"controller" absent:"unknown"`
+	Targets                                               Field[[]string]              `by:"controller" absent:"none"`
+	Conditions                                            ConditionsField              `by:"controller" absent:"none"`
+	ObservedGeneration                                    Field[int64]                 `by:"controller" absent:"0: never looked at"`
 }
 
 var healthCheckV1Beta2 = HealthCheckLayout{
@@ -114,8 +111,6 @@ var healthCheckV1Beta1 = func() HealthCheckLayout {
 // HealthCheckV1Beta1 returns the layout of MachineHealthCheck in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and places
 // that this version has. The table is shared and must not be changed.
 func HealthCheckV1Beta1() *HealthCheckLayout { return &healthCheckV1Beta1 }
-
-func (l *HealthCheckLayout) missing() bool { return l == nil }
 
 func (l *HealthCheckLayout) read(obj map[string]any, into *HealthCheckState) error {
 	r := &reader{obj: obj}

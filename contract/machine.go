@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Keys that Cluster API has given a meaning, and that machines of any shape share.
@@ -187,3 +188,127 @@ type MachineUpdate struct {
 
 // Kind is a kind of Machine and how to read it.
 type Kind = KindOf[MachineState, MachineUpdate]
+
+// MachineLayout says where a Machine of one shape keeps its state: the fields of MachineState and MachineUpdate with the
+// same names. A zero Field is "no such place": it reads as absent and what is written there is lost, so give state that
+// the schema has no field for an annotation (AtAnnotation); how far a deletion is has one without being told. The tables that
+// this package returns are shared: copy one to make a layout of your own.
+//
+// The tags say who writes a field and what it means when it is missing.
+type MachineLayout struct {
+	MachineSpecLayout
+
+	Phase                               Field[string]    `by:"controller" absent:"no phase yet"`
+	NodeName                            Field[string]    `by:"controller" absent:"no Node was matched"`
+	NodeUID                             Field[string]    `by:"controller" absent:"the Node was matched by a controller that does not store it"`
+	NodeKind, NodeAPIVersion            Field[string]    `by:"controller" absent:"no Node was matched"`
+	BootstrapReady, InfrastructureReady Field[bool]      `by:"controller" absent:"not yet"`
+	Addresses                           Field[[]Address] `by:"controller" absent:"none known"`
+	FailureDomain                       Field[string]    `by:"controller" absent:"unknown"`
+	Conditions                          ConditionsField  `by:"controller" absent:"none"`
+	ObservedGeneration                  Field[int64]     `by:"controller" absent:"0: never looked at"`
+	LastUpdated                         Field[time.Time] `by:"controller" absent:"the phase never changed"`
+	DrainStarted, VolumeDetachStarted   Field[time.Time] `by:"controller" absent:"not begun"`
+	FailureReason, FailureMessage       Field[string]    `by:"controller" absent:"no failure"`
+	CertificatesExpire                  Field[time.Time] `by:"controller" absent:"unknown"`
+}
+
+func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
+	r := &reader{obj: obj} // stays on the stack: nothing below keeps it
+	r.metadata(&into.Metadata)
+	l.MachineSpecLayout.read(r, &into.MachineSpec)
+	into.Phase = text(r, l.Phase)
+	into.Node = NodeRef{Name: text(r, l.NodeName), UID: types.UID(text(r, l.NodeUID))}
+	into.BootstrapReady = value(r, l.BootstrapReady)
+	into.InfrastructureReady = value(r, l.InfrastructureReady)
+	into.Addresses = readEntries(r, l.Addresses.path, into.Addresses, readAddress)
+	into.FailureDomain = text(r, l.FailureDomain)
+	into.Conditions = r.conditions(l.Conditions, into.Conditions)
+	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
+	into.LastUpdated = r.time(l.LastUpdated)
+	into.DrainStarted, into.VolumeDetachStarted = r.time(l.DrainStarted), r.time(l.VolumeDetachStarted)
+	into.FailureReason = text(r, l.FailureReason)
+	into.FailureMessage = text(r, l.FailureMessage)
+	into.CertificatesExpire = r.time(l.CertificatesExpire)
+	return r.err
+}
+
+func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
+	w := &writer{obj: obj}
+	w.metadata(u.MetadataUpdate)
+	put(w, l.ProviderID, orClear(u.ProviderID))
+	put(w, l.DataSecretName, u.DataSecretName) // an Opt in the state: the empty name is a value
+	put(w, l.Phase, orClear(u.Phase))
+	l.writeNode(w, u.Node)
+	put(w, l.BootstrapReady, u.BootstrapReady)
+	put(w, l.InfrastructureReady, u.InfrastructureReady)
+	putList(w, l.Addresses.path, u.Addresses, addressContent)
+	put(w, l.FailureDomain, orClear(u.FailureDomain))
+	put(w, l.WantedFailureDomain, orClear(u.WantedFailureDomain)) // it may be the same field
+	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
+	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
+	put(w, l.LastUpdated, orClear(u.LastUpdated))
+	put(w, l.DrainStarted, orClear(u.DrainStarted))
+	put(w, l.VolumeDetachStarted, orClear(u.VolumeDetachStarted))
+	put(w, l.FailureReason, orClear(u.FailureReason))
+	put(w, l.FailureMessage, orClear(u.FailureMessage))
+	put(w, l.CertificatesExpire, orClear(u.CertificatesExpire))
+	return w.err
+}
+
+// writeNode writes the members of the reference together: where it says of what kind it is, it says so as long as it
+// names a Node.
+func (l *MachineLayout) writeNode(w *writer, node Change[NodeRef]) {
+	put(w, l.NodeName, orClear(mapped(node, func(n NodeRef) string { return n.Name })))
+	put(w, l.NodeUID, orClear(mapped(node, func(n NodeRef) string { return string(n.UID) })))
+	constant := func(text string) Change[string] {
+		return orClear(mapped(node, func(n NodeRef) string {
+			if n.Name == "" {
+				return ""
+			}
+			return text
+		}))
+	}
+	put(w, l.NodeKind, constant("Node"))
+	put(w, l.NodeAPIVersion, constant("v1"))
+}
+
+var machineV1Beta2 = MachineLayout{
+	MachineSpecLayout:   machineSpecV1Beta2("spec"),
+	Phase:               At[string]("status", "phase"),
+	NodeName:            At[string]("status", "nodeRef", "name"),
+	NodeUID:             AtAnnotation[string](NodeUIDAnnotation),
+	FailureDomain:       At[string]("status", "failureDomain"),
+	BootstrapReady:      At[bool]("status", "initialization", "bootstrapDataSecretCreated"),
+	InfrastructureReady: At[bool]("status", "initialization", "infrastructureProvisioned"),
+	Addresses:           At[[]Address]("status", "addresses"),
+	Conditions:          ConditionsAt("status", "conditions"),
+	ObservedGeneration:  At[int64]("status", "observedGeneration"),
+	LastUpdated:         At[time.Time]("status", "lastUpdated"),
+	DrainStarted:        At[time.Time]("status", "deletion", "nodeDrainStartTime"),
+	VolumeDetachStarted: At[time.Time]("status", "deletion", "waitForNodeVolumeDetachStartTime"),
+	FailureReason:       At[string]("status", "deprecated", "v1beta1", "failureReason"),
+	FailureMessage:      At[string]("status", "deprecated", "v1beta1", "failureMessage"),
+	CertificatesExpire:  At[time.Time]("status", "certificatesExpiryDate"),
+}
+
+// MachineV1Beta2 returns the layout of Machine in cluster.x-k8s.io/v1beta2. The UID of the Node, for which that schema has no field, is in
+// an annotation. The table is shared and must not be changed.
+func MachineV1Beta2() *MachineLayout { return &machineV1Beta2 }
+
+var machineV1Beta1 = func() MachineLayout {
+	l := machineV1Beta2
+	l.MachineSpecLayout = machineSpecV1Beta1("spec")
+	l.NodeUID = At[string]("status", "nodeRef", "uid")
+	l.NodeKind, l.NodeAPIVersion = At[string]("status", "nodeRef", "kind"), At[string]("status", "nodeRef", "apiVersion")
+	l.FailureDomain = At[string]("spec", "failureDomain")
+	l.BootstrapReady, l.InfrastructureReady = At[bool]("status", "bootstrapReady"), At[bool]("status", "infrastructureReady")
+	l.Conditions = conditionsV1Beta1()
+	l.FailureReason, l.FailureMessage = At[string]("status", "failureReason"), At[string]("status", "failureMessage")
+	return l
+}()
+
+// MachineV1Beta1 returns the layout of Machine in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and
+// places that this version has, and read from the one in metav1 shape while there is one. A failure domain has one field
+// for what is wanted and what is. The table is shared and must not be changed.
+func MachineV1Beta1() *MachineLayout { return &machineV1Beta1 }

@@ -47,7 +47,12 @@ type MachineMaker interface {
 // spec.template.spec. The Machines that it makes are unstructured, so that nothing of a template is lost; SyncMachine takes Machines
 // of Go types too that are encoded in the shape of the other layout. It keeps the layouts. What changes in place is what Cluster API
 // changes in place: readiness gates, the limits of drain, volumes and Node deletion, minReadySeconds, and taints.
+//
+// Without a layout it returns nil, which reconcilers refuse.
 func UnstructuredMaker(set *MachineSetLayout, gvk schema.GroupVersionKind, machine *MachineLayout) MachineMaker {
+	if set == nil || machine == nil {
+		return nil
+	}
 	return &unstructuredMaker{set: set, gvk: gvk, machine: machine, spec: NewPath("spec", "template", "spec")}
 }
 
@@ -58,43 +63,31 @@ type unstructuredMaker struct {
 	spec    Path
 }
 
-func (m *unstructuredMaker) contentOf(set Object) (map[string]any, error) {
-	if m.set == nil || m.machine == nil {
-		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), errNoLayout)
-	}
-	return unstructuredContent(set)
-}
-
-// unstructuredContent returns the content of an object that must be unstructured.
-func unstructuredContent(obj Object) (map[string]any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok || u.Object == nil {
-		return nil, fmt.Errorf("%s/%s: %w: want an unstructured object, got %T", obj.GetNamespace(), obj.GetName(), ErrOtherType, obj)
-	}
-	return u.Object, nil
-}
-
 // NewMachine implements MachineMaker.
 func (m *unstructuredMaker) NewMachine(set Object, seed MachineSeed) (Object, error) {
-	from, err := m.contentOf(set)
+	from, err := typed[*unstructured.Unstructured](set)
 	if err != nil {
 		return nil, err
 	}
-	template, err := templateObject(from, m.spec.segments...)
-	if err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
-	}
-	spec, err := copyJSON(orEmpty(template), m.spec.segments...)
-	if err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
-	}
-	made := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	made := &unstructured.Unstructured{Object: map[string]any{}}
 	made.SetGroupVersionKind(m.gvk)
 	seed.ApplyTo(made)
-	if err := m.refer(from, made.Object, seed); err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
+	if err := m.fill(from.Object, made.Object, seed); err != nil {
+		return nil, about("", set, err)
 	}
 	return made, nil
+}
+
+// fill writes the spec of a new Machine.
+func (m *unstructuredMaker) fill(set, made map[string]any, seed MachineSeed) error {
+	template, err := templateObject(set, m.spec.segments...)
+	if err != nil {
+		return err
+	}
+	if made["spec"], err = copyJSON(template, m.spec.segments...); err != nil {
+		return err
+	}
+	return m.refer(set, made, seed)
 }
 
 // refer writes what a new Machine refers to: its cluster, which the set has the last word on, and the objects made for it.
@@ -114,18 +107,18 @@ func (m *unstructuredMaker) refer(set, made map[string]any, seed MachineSeed) er
 
 // SyncMachine implements MachineMaker.
 func (m *unstructuredMaker) SyncMachine(set, machine Object, given []string) (now []string, err error) {
-	from, err := m.contentOf(set)
+	from, err := typed[*unstructured.Unstructured](set)
 	if err != nil {
 		return nil, err
 	}
 	if u, ok := machine.(*unstructured.Unstructured); ok {
-		return m.sync(from, u.Object, given)
+		return m.sync(from.Object, u.Object, given)
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(machine)
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: convert %T: %w", machine.GetNamespace(), machine.GetName(), machine, err)
 	}
-	if now, err = m.sync(from, content, given); err != nil {
+	if now, err = m.sync(from.Object, content, given); err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", machine.GetNamespace(), machine.GetName(), err)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, machine); err != nil {
@@ -140,10 +133,13 @@ func (m *unstructuredMaker) sync(set, machine map[string]any, given []string) ([
 }
 
 // NewTypedMaker returns the MachineMaker of an embedder's own Go types: the two functions are its methods for those types. It
-// fails with ErrOtherType for other objects.
+// fails with ErrOtherType for other objects. Without one of the functions it returns nil, which reconcilers refuse.
 func NewTypedMaker[S, M Object](
 	newMachine func(set S, seed MachineSeed) (M, error), syncMachine func(set S, machine M, given []string) ([]string, error),
 ) MachineMaker {
+	if newMachine == nil || syncMachine == nil {
+		return nil
+	}
 	return typedMaker[S, M]{newMachine, syncMachine}
 }
 
@@ -154,25 +150,18 @@ type typedMaker[S, M Object] struct {
 
 // NewMachine implements MachineMaker.
 func (t typedMaker[S, M]) NewMachine(set Object, seed MachineSeed) (Object, error) {
-	s, ok := set.(S)
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("%w: want %T, got %T", ErrOtherType, s, set)
-	case t.newMachine == nil || t.syncMachine == nil:
-		return nil, errNoFunctions
+	s, err := typed[S](set)
+	if err != nil {
+		return nil, err
 	}
 	return t.newMachine(s, seed)
 }
 
 // SyncMachine implements MachineMaker.
 func (t typedMaker[S, M]) SyncMachine(set, machine Object, given []string) ([]string, error) {
-	s, ok := set.(S)
-	m, ok2 := machine.(M)
-	switch {
-	case !ok || !ok2:
-		return nil, fmt.Errorf("%w: want %T and %T, got %T and %T", ErrOtherType, s, m, set, machine)
-	case t.newMachine == nil || t.syncMachine == nil:
-		return nil, errNoFunctions
+	s, m, err := bothTyped[S, M](set, machine)
+	if err != nil {
+		return nil, err
 	}
 	return t.syncMachine(s, m, given)
 }
@@ -185,11 +174,4 @@ func (s MachineSeed) ApplyTo(obj metav1.Object) {
 	obj.SetAnnotations(maps.Clone(s.Annotations))
 	obj.SetFinalizers(slices.Clone(s.Finalizers))
 	obj.SetOwnerReferences(slices.Clone(s.Owners))
-}
-
-func orEmpty(obj map[string]any) map[string]any {
-	if obj == nil {
-		return map[string]any{}
-	}
-	return obj
 }

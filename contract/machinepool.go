@@ -1,5 +1,10 @@
 package contract
 
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
 // MachinePoolState is everything that a decision about a MachinePool may need, whatever shape the object has. Strings, maps
 // and slices are read-only views.
 type MachinePoolState struct {
@@ -40,3 +45,107 @@ type MachinePoolUpdate struct {
 
 // MachinePoolKind is a kind of MachinePool and how to read it.
 type MachinePoolKind = KindOf[MachinePoolState, MachinePoolUpdate]
+
+// MachinePoolLayout says where a MachinePool of one shape keeps its state: the fields of MachinePoolState and
+// MachinePoolUpdate with the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy
+// one to make a layout of your own.
+type MachinePoolLayout struct {
+	ReplicatedLayout
+
+	ProviderIDs                         Field[[]string]  `by:"controller" absent:"none known"`
+	Phase                               Field[string]    `by:"controller" absent:"no phase yet"`
+	Nodes                               Field[[]NodeRef] `by:"controller" absent:"no Node was matched"`
+	BootstrapReady, InfrastructureReady Field[bool]      `by:"controller" absent:"not yet"`
+	UnavailableReplicas                 Field[int32]     `by:"controller" absent:"unknown"`
+	FailureReason, FailureMessage       Field[string]    `by:"controller" absent:"no failure"`
+}
+
+// pooled takes away what pools leave to their provider.
+func pooled(l ReplicatedLayout) ReplicatedLayout {
+	l.Selector, l.SelectorText = Field[*metav1.LabelSelector]{}, Field[string]{}
+	l.DeletionOrder, l.MachineNaming = Field[string]{}, Field[string]{}
+	return l
+}
+
+var machinePoolV1Beta2 = MachinePoolLayout{
+	ReplicatedLayout:    pooled(replicatedV1Beta2()),
+	ProviderIDs:         At[[]string]("spec", "providerIDList"),
+	Phase:               At[string]("status", "phase"),
+	Nodes:               At[[]NodeRef]("status", "nodeRefs"),
+	BootstrapReady:      At[bool]("status", "initialization", "bootstrapDataSecretCreated"),
+	InfrastructureReady: At[bool]("status", "initialization", "infrastructureProvisioned"),
+	UnavailableReplicas: At[int32]("status", "deprecated", "v1beta1", "unavailableReplicas"),
+	FailureReason:       At[string]("status", "deprecated", "v1beta1", "failureReason"),
+	FailureMessage:      At[string]("status", "deprecated", "v1beta1", "failureMessage"),
+}
+
+// MachinePoolV1Beta2 returns the layout of MachinePool in cluster.x-k8s.io/v1beta2. The table is shared and must not be
+// changed.
+func MachinePoolV1Beta2() *MachinePoolLayout { return &machinePoolV1Beta2 }
+
+var machinePoolV1Beta1 = func() MachinePoolLayout {
+	l := machinePoolV1Beta2
+	l.ReplicatedLayout = pooled(replicatedV1Beta1())
+	l.BootstrapReady, l.InfrastructureReady = At[bool]("status", "bootstrapReady"), At[bool]("status", "infrastructureReady")
+	l.UnavailableReplicas = At[int32]("status", "unavailableReplicas")
+	l.FailureReason, l.FailureMessage = At[string]("status", "failureReason"), At[string]("status", "failureMessage")
+	return l
+}()
+
+// MachinePoolV1Beta1 returns the layout of MachinePool in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes
+// and places that this version has. The table is shared and must not be changed.
+func MachinePoolV1Beta1() *MachinePoolLayout { return &machinePoolV1Beta1 }
+
+func (l *MachinePoolLayout) read(obj map[string]any, into *MachinePoolState) error {
+	r := &reader{obj: obj}
+	r.metadata(&into.Metadata)
+	l.ReplicatedLayout.read(r, &into.ReplicatedState)
+	into.ProviderIDs = r.texts(l.ProviderIDs, into.ProviderIDs)
+	into.Phase = text(r, l.Phase)
+	into.Nodes = readEntries(r, l.Nodes.path, into.Nodes, readNodeRef)
+	into.BootstrapReady = value(r, l.BootstrapReady)
+	into.InfrastructureReady = value(r, l.InfrastructureReady)
+	into.UnavailableReplicas = value(r, l.UnavailableReplicas)
+	into.FailureReason = text(r, l.FailureReason)
+	into.FailureMessage = text(r, l.FailureMessage)
+	return r.err
+}
+
+func (l *MachinePoolLayout) write(obj map[string]any, u MachinePoolUpdate) error {
+	w := &writer{obj: obj}
+	w.metadata(u.MetadataUpdate)
+	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
+	w.texts(l.ProviderIDs, u.ProviderIDs)
+	put(w, l.Template.DataSecretName, u.DataSecretName)
+	put(w, l.Phase, orClear(u.Phase))
+	putList(w, l.Nodes.path, u.Nodes, nodeRefContent)
+	put(w, l.BootstrapReady, u.BootstrapReady)
+	put(w, l.InfrastructureReady, u.InfrastructureReady)
+	put(w, l.UnavailableReplicas, u.UnavailableReplicas)
+	put(w, l.FailureReason, orClear(u.FailureReason))
+	put(w, l.FailureMessage, orClear(u.FailureMessage))
+	return w.err
+}
+
+// texts replaces a list. An empty one is written as none.
+func (w *writer) texts(f Field[[]string], c Change[[]string]) {
+	putList(w, f.path, c, func(text string) any { return text })
+}
+
+// readNodeRef does not ask for a UID: who wrote the reference may not have known it.
+func readNodeRef(e entry) (n NodeRef, err error) {
+	if n.Name, err = e.needed("name"); err != nil {
+		return n, err
+	}
+	uid, err := e.text("uid")
+	n.UID = types.UID(uid)
+	return n, err
+}
+
+func nodeRefContent(n NodeRef) any {
+	content := map[string]any{"apiVersion": "v1", "kind": "Node", "name": n.Name}
+	if n.UID != "" {
+		content["uid"] = string(n.UID)
+	}
+	return content
+}

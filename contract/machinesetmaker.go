@@ -34,7 +34,7 @@ type MachineSetMaker interface {
 	// names of what the deployment says; those in given, which an earlier call returned, are removed when the deployment has come to be
 	// silent. What others wrote elsewhere stays, the labels of the seed among it. It does not change the deployment.
 	SyncSet(deployment, set Object, given []string) (now []string, err error)
-	// TemplateDiff returns the places of the deployment, in order and at most 16 of them, in which what its template makes Machines of
+	// TemplateDiff returns the places of the deployment, in order, in which what its template makes Machines of
 	// differs from the set's. None means that the set makes the same Machines. It changes neither object.
 	TemplateDiff(deployment, set Object) ([]string, error)
 	// CopyTemplate is for a rollback: it gives the deployment, which is the caller's copy, what the set makes its Machines of, so that
@@ -50,7 +50,12 @@ type MachineSetMaker interface {
 // deployment's does not is left out. The other labels and annotations of the template, and what SyncMachine brings to Machines, change in
 // place, and so do the deletion order and the naming of Machines. Rule for Cluster API's shapes: version, bootstrap, infrastructureRef
 // and failureDomain (its mdutil.MachineTemplateUpToDate).
+//
+// Without a layout it returns nil, which reconcilers refuse.
 func UnstructuredSetMaker(deployment *MachineDeploymentLayout, gvk schema.GroupVersionKind, set *MachineSetLayout) MachineSetMaker {
+	if deployment == nil || set == nil {
+		return nil
+	}
 	return &unstructuredSetMaker{deployment: deployment, gvk: gvk, set: set, template: NewPath("spec", "template")}
 }
 
@@ -61,28 +66,17 @@ type unstructuredSetMaker struct {
 	template   Path
 }
 
-// contents returns the contents of a deployment and, unless it is nil, of a set.
-func (m *unstructuredSetMaker) contents(deployment, set Object) (of, in map[string]any, err error) {
-	if m.deployment == nil || m.set == nil {
-		return nil, nil, fmt.Errorf("%s/%s: %w", deployment.GetNamespace(), deployment.GetName(), errNoLayout)
-	}
-	if of, err = unstructuredContent(deployment); err == nil && set != nil {
-		in, err = unstructuredContent(set)
-	}
-	return of, in, err
-}
-
 // NewSet implements MachineSetMaker.
 func (m *unstructuredSetMaker) NewSet(deployment Object, seed MachineSetSeed) (Object, error) {
-	from, _, err := m.contents(deployment, nil)
+	from, err := typed[*unstructured.Unstructured](deployment)
 	if err != nil {
 		return nil, err
 	}
 	made := &unstructured.Unstructured{Object: map[string]any{}}
 	made.SetGroupVersionKind(m.gvk)
 	seed.ApplyTo(made)
-	if err := m.fill(made.Object, from, seed); err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", deployment.GetNamespace(), deployment.GetName(), err)
+	if err := m.fill(made.Object, from.Object, seed); err != nil {
+		return nil, about("", deployment, err)
 	}
 	return made, nil
 }
@@ -117,14 +111,12 @@ func (w *writer) addTexts(at Path, texts map[string]string) {
 
 // SyncSet implements MachineSetMaker.
 func (m *unstructuredSetMaker) SyncSet(deployment, set Object, given []string) (now []string, err error) {
-	from, into, err := m.contents(deployment, set)
+	from, into, err := bothTyped[*unstructured.Unstructured, *unstructured.Unstructured](deployment, set)
 	if err != nil {
 		return nil, err
 	}
-	if now, err = m.sync(from, into, given); err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", set.GetNamespace(), set.GetName(), err)
-	}
-	return now, nil
+	now, err = m.sync(from.Object, into.Object, given)
+	return now, about("", set, err)
 }
 
 func (m *unstructuredSetMaker) sync(from, into map[string]any, given []string) (now []string, err error) {
@@ -146,11 +138,11 @@ func (m *unstructuredSetMaker) sync(from, into map[string]any, given []string) (
 
 // TemplateDiff implements MachineSetMaker.
 func (m *unstructuredSetMaker) TemplateDiff(deployment, set Object) ([]string, error) {
-	of, in, err := m.contents(deployment, set)
+	of, in, err := bothTyped[*unstructured.Unstructured, *unstructured.Unstructured](deployment, set)
 	if err != nil {
 		return nil, err
 	}
-	places, err := templateDiff(&m.deployment.ReplicatedLayout, of, &m.set.ReplicatedLayout, in)
+	places, err := templateDiff(&m.deployment.ReplicatedLayout, of.Object, &m.set.ReplicatedLayout, in.Object)
 	if err != nil {
 		return nil, fmt.Errorf("compare the templates of %s/%s and %s: %w", deployment.GetNamespace(), deployment.GetName(), set.GetName(), err)
 	}
@@ -159,9 +151,9 @@ func (m *unstructuredSetMaker) TemplateDiff(deployment, set Object) ([]string, e
 
 // CopyTemplate implements MachineSetMaker.
 func (m *unstructuredSetMaker) CopyTemplate(set, deployment Object) error {
-	of, in, err := m.contents(deployment, set)
+	of, in, err := bothTyped[*unstructured.Unstructured, *unstructured.Unstructured](deployment, set)
 	if err == nil {
-		err = copyTemplate(&m.set.ReplicatedLayout, in, &m.deployment.ReplicatedLayout, of)
+		err = copyTemplate(&m.set.ReplicatedLayout, in.Object, &m.deployment.ReplicatedLayout, of.Object)
 	}
 	if err != nil {
 		return fmt.Errorf("copy the template of %s to %s/%s: %w", set.GetName(), deployment.GetNamespace(), deployment.GetName(), err)
@@ -175,11 +167,14 @@ func (s MachineSetSeed) ApplyTo(obj metav1.Object) {
 }
 
 // NewTypedSetMaker returns the MachineSetMaker of an embedder's own Go types: the functions are its methods for those types. It
-// fails with ErrOtherType for other objects. No function may be nil.
+// fails with ErrOtherType for other objects. Without one of the functions it returns nil, which reconcilers refuse.
 func NewTypedSetMaker[D, S Object](
 	newSet func(deployment D, seed MachineSetSeed) (S, error), syncSet func(deployment D, set S, given []string) ([]string, error),
 	templateDiff func(deployment D, set S) ([]string, error), copyTemplate func(set S, deployment D) error,
 ) MachineSetMaker {
+	if newSet == nil || syncSet == nil || templateDiff == nil || copyTemplate == nil {
+		return nil
+	}
 	return typedSetMaker[D, S]{newSet, syncSet, templateDiff, copyTemplate}
 }
 
@@ -190,24 +185,9 @@ type typedSetMaker[D, S Object] struct {
 	copyTemplate func(S, D) error
 }
 
-// typed returns a deployment and, unless it is nil, a set in their types.
-func (t typedSetMaker[D, S]) typed(deployment, set Object) (d D, s S, err error) {
-	d, ok := deployment.(D)
-	if set != nil && ok {
-		s, ok = set.(S)
-	}
-	switch {
-	case !ok:
-		err = fmt.Errorf("%w: want %T and %T, got %T and %T", ErrOtherType, d, s, deployment, set)
-	case t.newSet == nil || t.syncSet == nil || t.templateDiff == nil || t.copyTemplate == nil:
-		err = errNoFunctions
-	}
-	return d, s, err
-}
-
 // NewSet implements MachineSetMaker.
 func (t typedSetMaker[D, S]) NewSet(deployment Object, seed MachineSetSeed) (Object, error) {
-	d, _, err := t.typed(deployment, nil)
+	d, err := typed[D](deployment)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +196,7 @@ func (t typedSetMaker[D, S]) NewSet(deployment Object, seed MachineSetSeed) (Obj
 
 // SyncSet implements MachineSetMaker.
 func (t typedSetMaker[D, S]) SyncSet(deployment, set Object, given []string) ([]string, error) {
-	d, s, err := t.typed(deployment, set)
+	d, s, err := bothTyped[D, S](deployment, set)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +205,7 @@ func (t typedSetMaker[D, S]) SyncSet(deployment, set Object, given []string) ([]
 
 // TemplateDiff implements MachineSetMaker.
 func (t typedSetMaker[D, S]) TemplateDiff(deployment, set Object) ([]string, error) {
-	d, s, err := t.typed(deployment, set)
+	d, s, err := bothTyped[D, S](deployment, set)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +214,7 @@ func (t typedSetMaker[D, S]) TemplateDiff(deployment, set Object) ([]string, err
 
 // CopyTemplate implements MachineSetMaker.
 func (t typedSetMaker[D, S]) CopyTemplate(set, deployment Object) error {
-	d, s, err := t.typed(deployment, set)
+	d, s, err := bothTyped[D, S](deployment, set)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 			in := list{at: at, entries: "object", valid: map[string]any{"version": "v1.36.3"}, members: map[string]string{"version": "string"}}
 			return in.malformations(), false
 		}
-		return append(wrongTypes(at, "string", "string"), tooLong(at)), false
+		return wrongTypes(at, "string", "string"), false
 	case contract.Field[bool]:
 		return scalar(at, "bool", "bool", annotation), false
 	case contract.Field[int32]:
@@ -151,7 +151,7 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 	case contract.Field[intstr.IntOrString]:
 		w := wide(at)
 		w.want = "32-bit integer or string"
-		return append(wrongTypes(at, w.want, "string", "integer"), w, tooLong(at)), false
+		return append(wrongTypes(at, w.want, "string", "integer"), w), false
 	case contract.Field[*metav1.LabelSelector]:
 		return selectorMalformations(at), true
 	default:
@@ -231,7 +231,7 @@ func scalar(at []string, want, accepted string, annotation bool) []malformation 
 		return wrongTypes(at, want, accepted)
 	}
 	wrong := wrongTypes(at, "", "string") // the field wants its type there, and who reads all annotations wants text
-	return append(wrong, unreadable(at, want)[0], tooLong(at))
+	return append(wrong, unreadable(at, want)[0])
 }
 
 func unreadable(at []string, want string) []malformation {
@@ -245,11 +245,6 @@ func unreadable(at []string, want string) []malformation {
 func wide(at []string) malformation {
 	return malformation{what: "an integer of 33 bits", at: at, value: int64(1) << 32, path: strings.Join(at, "."),
 		want: "32-bit integer", found: "integer 4294967296"}
-}
-
-func tooLong(at []string) malformation {
-	return malformation{what: "10 MB of text", at: at, value: hugeText, large: true, path: strings.Join(at, "."),
-		want: "string of at most 1 MiB", found: fmt.Sprintf("string of %d bytes", manyBytes)}
 }
 
 // inside plants what is wrong with an entry into the map around it.
@@ -272,8 +267,7 @@ type list struct {
 
 func (l list) entry(i int) string { return fmt.Sprintf("%s.%d", strings.Join(l.at, "."), i) }
 
-// malformations are wrong lists: of another type, with a wrong entry after a right one, with wrong members, and with too
-// many entries.
+// malformations are wrong lists: of another type, with a wrong entry after a right one, and with wrong members.
 func (l list) malformations() []malformation {
 	wrong := wrongTypes(l.at, "list", "list")
 	for _, m := range wrongTypes(l.at, l.entries, l.entries) {
@@ -288,9 +282,7 @@ func (l list) malformations() []malformation {
 			wrong = append(wrong, m)
 		}
 	}
-	many := slices.Repeat([]any{l.valid}, manyEntries)
-	return append(wrong, malformation{what: "100,000 valid entries", at: l.at, value: many, path: strings.Join(l.at, "."), large: true,
-		want: "list of at most 65536 entries", found: fmt.Sprintf("list of %d entries", manyEntries)})
+	return wrong
 }
 
 // entry reports whether the value is a list with an entry of another type.

@@ -51,5 +51,3 @@ func patchValue(from, to any) any {
 	}
 	return map[string]any{}
 }
-
-func equal(a, b any) bool { return reflect.DeepEqual(a, b) }

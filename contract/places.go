@@ -154,32 +154,22 @@ func (f Field[T]) typeName() string {
 		return "duration"
 	case []HealthRule:
 		return "list of rules with " + timeoutOf(f.form).path.text
-	}
-	if f.form == formVersions {
-		return "list of versions"
-	}
-	if entries := entriesName(any(zero)); entries != "" {
-		return "list of " + entries
+	case []string:
+		return "list of strings"
+	case []Address:
+		return "list of addresses"
+	case []NodeRef:
+		return "list of Nodes"
+	case []Taint:
+		return "list of taints"
+	case []ReadinessGate:
+		return "list of readiness gates"
+	case string:
+		if f.form == formVersions {
+			return "list of versions"
+		}
 	}
 	return f.want()
-}
-
-// entriesName names the entries of a list, empty for another value.
-func entriesName(list any) string {
-	switch list.(type) {
-	case []string:
-		return "strings"
-	case []Address:
-		return "addresses"
-	case []NodeRef:
-		return "Nodes"
-	case []Taint:
-		return "taints"
-	case []ReadinessGate:
-		return "readiness gates"
-	default:
-		return ""
-	}
 }
 
 func (f ConditionsField) describe() (string, []Path) { return "list of conditions", f.Paths() }

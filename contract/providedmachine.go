@@ -69,17 +69,16 @@ func (u *ProvidedMachineUpdate) Common() CommonUpdate {
 // ProvidedMachineLayout says where the provider of an InfraMachine writes the fields of one contract version. As in a MachineLayout, a zero
 // Field is "no such place", and tables are shared: copy one to make a layout of your own. Rule: contract page "InfraMachine".
 type ProvidedMachineLayout struct {
-	ClusterName        Field[string]          `by:"controller" absent:"no Cluster"`
-	Spec               Field[json.RawMessage] `by:"user" absent:"none"`
-	ProviderID         Field[string]          `by:"provider" need:"MUST" absent:"not known yet"`
-	Resume             Field[string]          `by:"provider" absent:"none"`
-	Provisioned        Field[bool]            `by:"provider" need:"MUST" absent:"not yet"`
-	Addresses          Field[[]Address]       `by:"provider" need:"MAY" absent:"none known"`
-	FailureDomain      Field[string]          `by:"provider" need:"MAY" absent:"unknown"`
-	FailureReason      Field[string]          `by:"provider" need:"MAY" absent:"no failure"`
-	FailureMessage     Field[string]          `by:"provider" need:"MAY" absent:"no failure"`
-	Conditions         ConditionsField        `by:"provider" need:"SHOULD" absent:"none"`
-	ObservedGeneration Field[int64]           `by:"provider" absent:"0: never looked at"`
+	ClusterName                   Field[string]          `by:"controller" absent:"no Cluster"`
+	Spec                          Field[json.RawMessage] `by:"user" absent:"none"`
+	ProviderID                    Field[string]          `by:"provider" need:"MUST" absent:"not known yet"`
+	Resume                        Field[string]          `by:"provider" absent:"none"`
+	Provisioned                   Field[bool]            `by:"provider" need:"MUST" absent:"not yet"`
+	Addresses                     Field[[]Address]       `by:"provider" need:"MAY" absent:"none known"`
+	FailureDomain                 Field[string]          `by:"provider" need:"MAY" absent:"unknown"`
+	FailureReason, FailureMessage Field[string]          `by:"provider" need:"MAY" absent:"no failure"`
+	Conditions                    ConditionsField        `by:"provider" need:"SHOULD" absent:"none"`
+	ObservedGeneration            Field[int64]           `by:"provider" absent:"0: never looked at"`
 }
 
 var providedMachineTables = tablesOf(providedMachineBefore, providedMachineSinceV1Beta2)
@@ -107,13 +106,11 @@ func providedMachineBefore(v Version) ProvidedMachineLayout {
 // not be changed.
 func ProvidedMachine(v Version) *ProvidedMachineLayout { return providedMachineTables[v] }
 
-func (l *ProvidedMachineLayout) missing() bool { return l == nil }
-
 func (l *ProvidedMachineLayout) read(obj map[string]any, into *ProvidedMachineState) error {
 	r := &reader{obj: obj}
 	r.metadata(&into.Metadata)
 	into.ClusterName = text(r, l.ClusterName)
-	into.Spec = r.content(l.Spec, into.Spec)
+	into.Spec = value(r, l.Spec).Or(nil)
 	into.ProviderID = text(r, l.ProviderID)
 	into.Resume = nil
 	if resume := text(r, l.Resume); resume != "" {

@@ -41,16 +41,3 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
-
-func TestErrors_StayShortWhateverAnObjectCallsItself(t *testing.T) {
-	for name, obj := range map[string]map[string]any{
-		"names":    {"kind": hugeText, "metadata": map[string]any{"namespace": hugeText, "name": "é" + hugeText}, "status": "x"},
-		"metadata": {"kind": "K", "metadata": hugeText, "status": "x"},
-		"a kind":   {"kind": int64(7), "metadata": map[string]any{"name": true}, "status": "x"},
-	} {
-		err := contract.InfraMachine(contract.V1Beta2).Read(&unstructured.Unstructured{Object: obj}, &contract.InfraMachineState{})
-		require.ErrorIs(t, err, contract.ErrWrongType, name)
-		require.Less(t, len(err.Error()), 1000, name)
-		require.ErrorContains(t, err, " breaks contract v1beta2: ", name)
-	}
-}

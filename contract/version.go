@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/version"
@@ -73,7 +72,7 @@ type ResolveError struct {
 	CRD string
 	// Label is the key of the label to set or to correct; empty when the CRD is missing.
 	Label string
-	// Found is the value of the label when it is empty, and the API version when that is not listed; at most 63 bytes.
+	// Found is the value of the label when it is empty, and the API version when that is not listed.
 	Found string
 	// Remedy says what a person can do, as the end of a sentence.
 	Remedy string
@@ -151,7 +150,7 @@ func VersionOf(crd string, labels map[string]string, apiVersion string, contract
 	if other == "" {
 		return "", unlabelled(crd, labels, contracts)
 	}
-	return "", &ResolveError{Reason: errVersionNotListed, CRD: crd, Label: contracts[0].Label(), Found: cut(apiVersion), Remedy: fmt.Sprintf(
+	return "", &ResolveError{Reason: errVersionNotListed, CRD: crd, Label: contracts[0].Label(), Found: apiVersion, Remedy: fmt.Sprintf(
 		"read the object at version %s, or have its provider list the version in the label of the contract that it fulfils, such as %s",
 		other, contracts[0].Label())}
 }
@@ -200,7 +199,7 @@ func highestListed(label string) string {
 func unlabelled(crd string, labels map[string]string, honoured []Version) error {
 	for _, contract := range honoured {
 		if value, found := labels[contract.Label()]; found {
-			return &ResolveError{Reason: ErrEmptyContractLabel, CRD: crd, Label: contract.Label(), Found: cut(value),
+			return &ResolveError{Reason: ErrEmptyContractLabel, CRD: crd, Label: contract.Label(), Found: value,
 				Remedy: "its provider must set it to the API versions that fulfil the contract, joined by underscores"}
 		}
 	}
@@ -215,10 +214,27 @@ func unlabelled(crd string, labels map[string]string, honoured []Version) error 
 	return &ResolveError{Reason: ErrNoContractLabel, CRD: crd, Label: wanted, Remedy: remedy}
 }
 
-// cut shortens a text from another component to what a label can hold on a real server.
-func cut(text string) string {
-	if len(text) <= content.LabelValueMaxLength {
-		return text
+// IsVersion reports whether a Kubernetes version that a kubelet or a control plane reports is the wanted one. A leading v and blanks do
+// not matter. What distributions append, as in v1.36.3+k3s1 or v1.36.3-eks-1234, matters only where it is wanted, and a wanted version
+// without a patch is that of every patch. A pre-release, such as v1.36.0-rc.1, is another version. The empty text wants nothing in
+// particular; an empty report is no version.
+func IsVersion(reported, wanted string) bool {
+	reported, wanted = bareVersion(reported), bareVersion(wanted)
+	if wanted == "" {
+		return true
 	}
-	return strings.ToValidUTF8(text[:content.LabelValueMaxLength], "")
+	rest, found := strings.CutPrefix(reported, wanted)
+	if !strings.ContainsAny(wanted, "+-") && strings.Count(wanted, ".") == 1 {
+		if patch, has := strings.CutPrefix(rest, "."); has && patch != "" {
+			rest = strings.TrimLeft(patch, "0123456789")
+		}
+	}
+	return found && (rest == "" || rest[0] == '+' || rest[0] == '-' && !isPreRelease(rest[1:]))
+}
+
+func bareVersion(text string) string { return strings.TrimPrefix(strings.TrimSpace(text), "v") }
+
+// isPreRelease reports whether what follows the first hyphen of a version is Kubernetes' own word for one that is yet to be released.
+func isPreRelease(suffix string) bool {
+	return strings.HasPrefix(suffix, "alpha") || strings.HasPrefix(suffix, "beta") || strings.HasPrefix(suffix, "rc")
 }

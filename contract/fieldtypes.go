@@ -1,0 +1,364 @@
+package contract
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// textsAt appends the texts of a list to into[:0] and returns it; strings are shared with obj. found tells an absent list from an empty
+// one. It allocates nothing when into is large enough.
+func textsAt(path Path, obj map[string]any, into []string) (texts []string, found bool, err error) {
+	into = into[:0]
+	items, found, err := listAt(path, obj)
+	if err != nil || !found {
+		return into, false, err
+	}
+	for i, item := range items {
+		text, ok := item.(string)
+		if !ok {
+			return into, false, &FieldError{Path: entryPath(path, i), Want: "string", Got: typeName(item)}
+		}
+		into = append(into, text)
+	}
+	return into, true, nil
+}
+
+// listAt returns the list at a place. Null is a wrong type there, as for scalars.
+func listAt(at Path, obj map[string]any) ([]any, bool, error) {
+	raw, found, err := lookup(at.segments, obj)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	items, ok := raw.([]any)
+	if !ok {
+		return nil, false, &FieldError{Path: at, Want: "list", Got: typeName(raw)}
+	}
+	return items, true, nil
+}
+
+// entry is one object of a list and where it stands, for readers of its members.
+type entry struct {
+	list   Path
+	index  int
+	values map[string]any
+}
+
+// entriesOf reads the objects of a list. While what it reads equals what the state held before, that stays: an unchanged
+// object is read without an allocation, and what was handed out earlier never changes.
+func entriesOf[T comparable](at Path, items []any, before []T, read func(entry) (T, error)) ([]T, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	kept := before[:0:min(len(before), len(items))]
+	fresh := false
+	for i, item := range items {
+		values, ok := item.(map[string]any)
+		if !ok {
+			return nil, &FieldError{Path: entryPath(at, i), Want: "object", Got: typeName(item)}
+		}
+		value, err := read(entry{list: at, index: i, values: values})
+		if err != nil {
+			return nil, err
+		}
+		if !fresh && i < len(before) && before[i] == value {
+			kept = kept[:i+1]
+			continue
+		}
+		if !fresh {
+			fresh, kept = true, append(make([]T, 0, len(items)), before[:i]...)
+		}
+		kept = append(kept, value)
+	}
+	return slices.Clip(kept), nil
+}
+
+// path returns the place of a member.
+func (e entry) path(key string) Path { return entryPath(e.list, e.index, key) }
+
+// text returns a member that may be missing but is otherwise text.
+func (e entry) text(key string) (string, error) {
+	text, ok := e.values[key].(string)
+	if !ok {
+		if _, found := e.values[key]; found {
+			return "", wrongMember(e, key)
+		}
+	}
+	return text, nil
+}
+
+// needed returns a member that must be text and not empty.
+func (e entry) needed(key string) (string, error) {
+	text, err := e.text(key)
+	if err == nil && text == "" {
+		return "", &FieldError{Path: e.path(key), Want: "string", Got: "nothing"}
+	}
+	return text, err
+}
+
+// lowestVersionAt returns the Field of a list of Kubernetes versions, entries with a version and how many replicas have it. It reads as the
+// lowest of them.
+func lowestVersionAt(segments ...string) Field[string] {
+	return Field[string]{path: NewPath(segments...), form: formVersions}
+}
+
+// lowestVersion returns the lowest version of a list, empty without one; of versions that are no semantic ones the first in the
+// alphabet, because who reads it then says so.
+func lowestVersion(path Path, obj map[string]any) (string, error) {
+	items, _, err := listAt(path, obj)
+	if err != nil {
+		return "", err
+	}
+	versions, err := entriesOf(path, items, nil, func(e entry) (string, error) { return e.text("version") })
+	if err != nil {
+		return "", err
+	}
+	lowest := ""
+	for _, text := range versions {
+		if text != "" && (lowest == "" || isLower(text, lowest)) {
+			lowest = text
+		}
+	}
+	return lowest, nil
+}
+
+func isLower(a, b string) bool {
+	x, errX := version.Parse(a)
+	y, errY := version.Parse(b)
+	if errX != nil || errY != nil {
+		return errX != nil && (errY == nil || a < b) // what cannot be read is not hidden by what can
+	}
+	return x.LessThan(y)
+}
+
+// SecondsAt returns the Field of a duration in whole seconds, a 32-bit integer, at the given keys. Cluster API writes durations so since
+// v1beta2.
+func SecondsAt(segments ...string) Field[time.Duration] {
+	return Field[time.Duration]{path: NewPath(segments...), form: formSeconds}
+}
+
+// timeOf reads a time, in UTC. Null and the empty text, as the zero time is written by some encoders, are none.
+func timeOf(path Path, raw any) (at time.Time, found bool, err error) {
+	if raw == nil {
+		return time.Time{}, false, nil
+	}
+	text, ok := raw.(string)
+	if !ok {
+		return time.Time{}, false, &FieldError{Path: path, Want: "string", Got: typeName(raw)}
+	}
+	if text == "" {
+		return time.Time{}, false, nil
+	}
+	at, err = time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, false, &FieldError{Path: path, Want: "RFC 3339 time", Got: "unreadable text"}
+	}
+	return at.UTC(), true, nil
+}
+
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// ClockTolerance is how far the clocks of two processes may differ without a correction.
+const ClockTolerance = 5 * time.Minute
+
+// IsAhead reports whether a time that an object records is later than now by more than ClockTolerance. Where such a time was past when it
+// was recorded, one of the two clocks is wrong, and a limit that counts from it would end as much later.
+func IsAhead(recorded, now time.Time) bool { return recorded.After(now.Add(ClockTolerance)) }
+
+// durationOf reads a duration: text, or a number of seconds.
+func durationOf(path Path, form form, raw any) (time.Duration, error) {
+	if form == formSeconds {
+		seconds, ok := convert[int32](raw)
+		if !ok {
+			return 0, &FieldError{Path: path, Want: "32-bit integer", Got: gotNumber(raw)}
+		}
+		return time.Duration(seconds) * time.Second, nil
+	}
+	text, ok := raw.(string)
+	if !ok {
+		return 0, &FieldError{Path: path, Want: "string", Got: typeName(raw)}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, &FieldError{Path: path, Want: "duration such as 1m30s", Got: "unreadable text"}
+	}
+	return d, nil
+}
+
+// durationContent returns what is written for a duration.
+func durationContent(path Path, form form, d time.Duration) (any, error) {
+	if form != formSeconds {
+		return d.String(), nil
+	}
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	if !fitsInt32(seconds) {
+		return nil, &FieldError{Path: path, Want: "32-bit integer of seconds", Got: d.String()}
+	}
+	return seconds, nil
+}
+
+// intOrStringOf reads a number or a text, which is returned as it stands: whether it is a percentage matters to those who scale with it
+// (intstr.GetScaledValueFromIntOrPercent).
+func intOrStringOf(path Path, raw any) (intstr.IntOrString, error) {
+	if text, ok := raw.(string); ok {
+		return intstr.FromString(text), nil
+	}
+	if number, ok := convert[int32](raw); ok {
+		return intstr.FromInt32(number), nil
+	}
+	return intstr.IntOrString{}, &FieldError{Path: path, Want: "32-bit integer or string", Got: gotNumber(raw)}
+}
+
+// selector reads matchLabels, and matchExpressions with key, operator and values; nil when the selector is absent or null. The empty
+// selector is not nil: it selects everything, and nil selects nothing. Operators are returned as they stand
+// (metav1.LabelSelectorAsSelector knows which there are). It keeps the selector that the state held before while it says the same.
+func (r *reader) selector(path Path, before *metav1.LabelSelector) *metav1.LabelSelector {
+	raw := r.raw(path)
+	if raw == nil {
+		return nil
+	}
+	if values, ok := raw.(map[string]any); ok && before != nil && sameSelector(before, values) {
+		return before
+	}
+	selector := &metav1.LabelSelector{MatchLabels: r.textMap(path.below("matchLabels"), nil)}
+	if expressions := readEntries(r, path.below("matchExpressions"), nil, readExpression); len(expressions) > 0 {
+		selector.MatchExpressions = make([]metav1.LabelSelectorRequirement, 0, len(expressions))
+		for _, expression := range expressions {
+			selector.MatchExpressions = append(selector.MatchExpressions, *expression)
+		}
+	}
+	if r.err != nil {
+		return nil
+	}
+	return selector
+}
+
+// readExpression returns a pointer, because an expression is not comparable, as what entriesOf reads must be.
+func readExpression(e entry) (*metav1.LabelSelectorRequirement, error) {
+	key, err := e.needed("key")
+	if err != nil {
+		return nil, err
+	}
+	operator, err := e.needed("operator")
+	if err != nil {
+		return nil, err
+	}
+	values, _, err := textsAt(NewPath("values"), e.values, nil)
+	return &metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: values}, e.locate(err)
+}
+
+// locate turns an error about a member of an entry into one that names the place in the whole object.
+func (e entry) locate(err error) error {
+	if wrong, ok := errors.AsType[*FieldError](err); ok {
+		return &FieldError{Path: entryPath(e.list, e.index, wrong.Path.Segments()...), Want: wrong.Want, Got: wrong.Got}
+	}
+	return err
+}
+
+// sameSelector reports whether a selector says what the content of one says. Content of another type is never the same.
+func sameSelector(have *metav1.LabelSelector, values map[string]any) bool {
+	labels, ok := optional[map[string]any](values, "matchLabels")
+	if !ok || !sameTexts(have.MatchLabels, labels) {
+		return false
+	}
+	expressions, ok := optional[[]any](values, "matchExpressions")
+	return ok && slices.EqualFunc(have.MatchExpressions, expressions, sameExpression)
+}
+
+func sameExpression(have metav1.LabelSelectorRequirement, item any) bool {
+	values, ok := item.(map[string]any)
+	if !ok || !isText(values["key"], have.Key) || !isText(values["operator"], string(have.Operator)) {
+		return false
+	}
+	texts, ok := optional[[]any](values, "values")
+	return ok && sameList(have.Values, texts)
+}
+
+// optional returns a member of a type, its zero value when the member is absent; ok is false for another type and for null.
+func optional[T any](values map[string]any, key string) (member T, ok bool) {
+	raw, found := values[key]
+	if !found {
+		return member, true
+	}
+	member, ok = raw.(T)
+	return member, ok
+}
+
+// rulesInSecondsAt returns the Field of rules whose timeouts are numbers of seconds, in timeoutSeconds. Those of At are texts, in timeout.
+func rulesInSecondsAt(segments ...string) Field[[]HealthRule] {
+	return Field[[]HealthRule]{path: NewPath(segments...), form: formSeconds}
+}
+
+// The readers of rules, which are made once because every read needs them.
+var (
+	readRule          = ruleReader(timeoutOf(formPlain))
+	readRuleInSeconds = ruleReader(timeoutOf(formSeconds))
+)
+
+// ruleReaderOf returns what reads a rule in a form.
+func ruleReaderOf(form form) func(entry) (HealthRule, error) {
+	if form == formSeconds {
+		return readRuleInSeconds
+	}
+	return readRule
+}
+
+// timeoutOf returns the place of the timeout in a rule.
+func timeoutOf(form form) Field[time.Duration] {
+	if form == formSeconds {
+		return SecondsAt("timeoutSeconds")
+	}
+	return At[time.Duration]("timeout")
+}
+
+// ruleReader returns what reads a rule. It needs all members: a rule without a timeout would apply at once.
+func ruleReader(at Field[time.Duration]) func(entry) (HealthRule, error) {
+	return func(e entry) (HealthRule, error) {
+		kind, err := e.needed("type")
+		if err != nil {
+			return HealthRule{}, err
+		}
+		status, err := e.needed("status")
+		if err != nil {
+			return HealthRule{}, err
+		}
+		timeout, found, err := at.Get(e.values)
+		if err != nil {
+			return HealthRule{}, e.locate(err)
+		}
+		if !found || timeout < 0 {
+			return HealthRule{}, &FieldError{Path: e.path(at.path.text), Want: at.typeName(), Got: gotTimeout(timeout)}
+		}
+		return HealthRule{Type: kind, Status: metav1.ConditionStatus(status), Timeout: timeout}, nil
+	}
+}
+
+func gotTimeout(d time.Duration) string {
+	if d < 0 {
+		return d.String()
+	}
+	return "nothing"
+}
+
+// versionedRefAt returns the RefField of the shape apiVersion, kind, name at the given keys.
+func versionedRefAt(segments ...string) RefField {
+	member := memberOf(segments)
+	return RefField{APIVersion: member("apiVersion"), Kind: member("kind"), Name: member("name")}
+}
+
+// versionIn returns the version of an apiVersion.
+func versionIn(apiVersion string) string {
+	_, version, found := strings.Cut(apiVersion, "/")
+	if !found {
+		return apiVersion
+	}
+	return version
+}
