@@ -148,10 +148,7 @@ func (f Field[T]) typeName() string {
 	case *metav1.LabelSelector:
 		return "label selector"
 	case time.Duration:
-		if f.form == formSeconds {
-			return "seconds"
-		}
-		return "duration"
+		return map[form]string{formPlain: "duration", formSeconds: "seconds"}[f.form]
 	case []HealthRule:
 		return "list of rules with " + timeoutOf(f.form).path.text
 	case []string:

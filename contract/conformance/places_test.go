@@ -64,10 +64,9 @@ func TestPlaces_MustBeThoseOfTheContractsPages(t *testing.T) {
 		for v, paths := range want {
 			var got, should []string
 			for _, p := range placesOf(role, v) {
-				switch p.Need {
-				case Must:
+				if p.Need == Must {
 					got = append(got, p.main.String())
-				case Should:
+				} else if p.Need == Should {
 					should = append(should, p.main.String())
 				}
 			}
