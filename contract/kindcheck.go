@@ -233,6 +233,9 @@ func (s *ProvidedMachineState) members() []member {
 //
 // The error is that of the maker, or of a kind that cannot read what it made; a maker that panics is an error too.
 func CheckMaker(sets MachineSetKind, machines Kind, maker MachineMaker, set Object) ([]Forgotten, error) {
+	if maker == nil {
+		return nil, errors.New("the maker of Machines is nil")
+	}
 	return checkMade(sets, machines, set, "Machine", maker.NewMachine)
 }
 
@@ -240,6 +243,9 @@ func CheckMaker(sets MachineSetKind, machines Kind, maker MachineMaker, set Obje
 func CheckSetMaker(
 	deployments MachineDeploymentKind, sets MachineSetKind, maker MachineSetMaker, deployment Object,
 ) ([]Forgotten, error) {
+	if maker == nil {
+		return nil, errors.New("the maker of MachineSets is nil")
+	}
 	return checkMade(deployments, sets, deployment, "MachineSet", func(owner Object, s MachineSeed) (Object, error) {
 		return maker.NewSet(owner, MachineSetSeed{
 			Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Finalizers: s.Finalizers, Owners: s.Owners,
