@@ -71,21 +71,21 @@ func foreignLayouts() []foreignLayout {
 	kubermatic := append(slices.Clone(spec), "Class.Group", "NodeDrainTimeout")
 	gardener := append(slices.Clone(spec), "Class.APIVersion", "Class.Namespace", "Version", "ProviderSpec")
 	sets := func(template []string, more ...string) []string {
-		more = append(more, "ClusterName", "SelectorText", "UpToDateReplicas", "Template.DataSecretName")
+		more = append(more, "ClusterName", "SelectorText", "UpToDateReplicas", "MachineNaming", "Template.DataSecretName")
 		return append(more, ref("Template", template...)...)
 	}
 	inKubermatic := sets(kubermatic, "ReadyReplicas", "AvailableReplicas")
-	inGardener := sets(gardener, "NodeReadyReplicas", "NodeAvailableReplicas")
-	ofMachine := []string{"MinReady", "DrainStarted", "VolumeDetachStarted", "CertificatesExpire"}
+	inGardener := sets(gardener, "NodeReadyReplicas", "NodeAvailableReplicas", "DeletionOrder")
+	ofMachine := []string{"ObservedGeneration", "MinReady", "DrainStarted", "VolumeDetachStarted", "CertificatesExpire"}
 	return []foreignLayout{
 		{"Kubermatic", "machines", *contract.KubermaticMachine(), append(kubermatic, ofMachine...)},
 		{"Gardener", "machines", *contract.GardenerMachine(), append(append(gardener, ofMachine...), "NodeKind", "NodeAPIVersion")},
 		{"Kubermatic", "machinesets", *contract.KubermaticMachineSet(), inKubermatic},
 		{"Gardener", "machinesets", *contract.GardenerMachineSet(), inGardener},
 		{"Kubermatic", "machinedeployments", *contract.KubermaticMachineDeployment(),
-			append(inKubermatic, "RemediationMaxInFlight", "InPlaceMaxSurge", "InPlaceMaxUnavailable")},
+			append(inKubermatic, "DeletionOrder", "Phase", "RemediationMaxInFlight", "InPlaceMaxSurge", "InPlaceMaxUnavailable")},
 		{"Gardener", "machinedeployments", *contract.GardenerMachineDeployment(),
-			append(inGardener, "RemediationMaxInFlight", "AnnotatedRolloutType")},
+			append(inGardener, "Phase", "RemediationMaxInFlight", "AnnotatedRolloutType")},
 	}
 }
 

@@ -38,12 +38,12 @@ func foreignMetadata(annotations map[string]string) (text string, meta contract.
 // foreignReplicated takes out of a state what a system has no place for.
 func foreignReplicated(system string, s *contract.ReplicatedState) {
 	var none contract.Opt[int32]
-	s.ClusterName, s.SelectorText, s.UpToDateReplicas = "", "", none
+	s.ClusterName, s.SelectorText, s.MachineNaming, s.UpToDateReplicas = "", "", "", none
 	if system == "Kubermatic" {
 		s.ReadyReplicas, s.AvailableReplicas = none, none
 		return
 	}
-	s.NodeReadyReplicas, s.NodeAvailableReplicas = none, none
+	s.NodeReadyReplicas, s.NodeAvailableReplicas, s.DeletionOrder = none, none, ""
 	for i := range s.Conditions {
 		s.Conditions[i].ObservedGeneration = 0
 	}
@@ -67,22 +67,20 @@ func foreignSetState(system string) contract.ReplicatedState {
 
 func foreignUnsaid(system string, more ...string) []string {
 	more = append(more, "ClusterName", "Bootstrap", "Infrastructure", "DataSecretName", "WantedFailureDomain", "NodeVolumeDetachTimeout",
-		"NodeDeletionTimeout", "ReadinessGates", "SelectorText", "UpToDateReplicas")
+		"NodeDeletionTimeout", "ReadinessGates", "SelectorText", "UpToDateReplicas", "MachineNaming")
 	if system == "Kubermatic" {
 		return append(more, "NodeDrainTimeout", "ReadyReplicas", "AvailableReplicas")
 	}
-	return append(more, "Version", "NodeReadyReplicas", "NodeAvailableReplicas")
+	return append(more, "Version", "NodeReadyReplicas", "NodeAvailableReplicas", "DeletionOrder")
 }
 
 func foreignWrites(more ...string) []string {
 	return append(more, "spec.replicas", "status.replicas", "status.readyReplicas", "status.availableReplicas", "status.observedGeneration")
 }
 
-const namingAnnotation, orderAnnotation = contract.MachineNamingAnnotation, contract.DeletionOrderAnnotation
-
 func foreignMachineSetCases() []machineSetCase {
-	kubermatic, kubermaticMeta := foreignMetadata(map[string]string{namingAnnotation: "{{ .random }}"})
-	gardener, gardenerMeta := foreignMetadata(map[string]string{namingAnnotation: "{{ .random }}", orderAnnotation: "Oldest"})
+	kubermatic, kubermaticMeta := foreignMetadata(nil)
+	gardener, gardenerMeta := foreignMetadata(nil)
 	state := func(system string, meta contract.Metadata) contract.MachineSetState {
 		s := machineSetState()
 		s.Metadata, s.ReplicatedState = meta, foreignSetState(system)
@@ -117,8 +115,7 @@ func foreignMachineSetCases() []machineSetCase {
 }
 
 func foreignMachineDeploymentCases() []machineDeploymentCase {
-	annotations := map[string]string{namingAnnotation: "{{ .random }}", orderAnnotation: "Oldest", "machinist.dev/phase": "ScalingUp",
-		contract.RolloutAfterAnnotation: "2026-03-01T12:00:00Z"}
+	annotations := map[string]string{contract.RolloutAfterAnnotation: "2026-03-01T12:00:00Z"}
 	gardener, gardenerMeta := foreignMetadata(annotations)
 	maps.Copy(annotations, map[string]string{contract.RollbackToAnnotation: "3", contract.RolloutTypeAnnotation: contract.RolloutInPlace,
 		contract.OrchestrationAnnotation: contract.OrchestrationManual})
@@ -126,13 +123,14 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 	state := func(system string, meta contract.Metadata) contract.MachineDeploymentState {
 		s := machineDeploymentState()
 		s.Metadata, s.ReplicatedState, s.RemediationMaxInFlight = meta, foreignSetState(system), contract.Opt[intstr.IntOrString]{}
+		s.DeletionOrder, s.Phase = "", ""
 		return s
 	}
 	apply := func(system string) func(*contract.MachineDeploymentState) {
 		return func(s *contract.MachineDeploymentState) {
 			applyMachineDeployment(s)
 			foreignReplicated(system, &s.ReplicatedState)
-			s.Annotations["machinist.dev/phase"] = "Running"
+			s.DeletionOrder, s.Phase = "", ""
 			s.Annotations[contract.RolloutAfterAnnotation] = noon.Add(time.Hour).Format(time.RFC3339)
 			if system == "Gardener" {
 				delete(s.Annotations, contract.RollbackToAnnotation)
@@ -148,7 +146,7 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 			full: `{` + kubermatic + `,"spec":{` + setSpec + `,` + history + `,"template":` + templateKubermatic + `,
 				"strategy":{"type":"RollingUpdate","rollingUpdate":` + numbers + `}},
 				"status":{` + counted + `,"readyReplicas":2,"availableReplicas":1,"conditions":` + setConditions + `}}`,
-			state: state("Kubermatic", kubermaticMeta), unsaid: foreignUnsaid("Kubermatic", "RemediationMaxInFlight"),
+			state: state("Kubermatic", kubermaticMeta), unsaid: foreignUnsaid("Kubermatic", "RemediationMaxInFlight", "DeletionOrder", "Phase"),
 			update: machineDeploymentUpdate(), apply: apply("Kubermatic"), writes: writes,
 		},
 		{
@@ -157,7 +155,7 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 				"strategy":{"type":"InPlaceUpdate","inPlaceUpdate":{"maxSurge":0,"maxUnavailable":"30%","orchestrationType":"Manual"},
 				"rollingUpdate":{"maxSurge":7,"maxUnavailable":7}}},
 				"status":{` + counted + `,"readyReplicas":4,"availableReplicas":3,"conditions":` + nodeConditionsBefore + `}}`,
-			state: state("Gardener", gardenerMeta), unsaid: foreignUnsaid("Gardener", "RemediationMaxInFlight"),
+			state: state("Gardener", gardenerMeta), unsaid: foreignUnsaid("Gardener", "RemediationMaxInFlight", "Phase"),
 			update: machineDeploymentUpdate(), apply: apply("Gardener"),
 			writes: append(slices.Clone(writes), "spec.rollbackTo.revision"),
 		},

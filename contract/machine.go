@@ -52,10 +52,6 @@ const (
 	infrastructureReadyAnnotation = "machinist.dev/infrastructure-provisioned"
 	// failureDomainAnnotation says where the machine really is.
 	failureDomainAnnotation = "machinist.dev/failure-domain"
-	// phaseAnnotation holds the phase.
-	phaseAnnotation = "machinist.dev/phase"
-	// observedGenerationAnnotation holds the generation that the status was made of.
-	observedGenerationAnnotation = "machinist.dev/observed-generation"
 	// failureReasonAnnotation and failureMessageAnnotation hold a failure that does not go away by itself.
 	failureReasonAnnotation  = "machinist.dev/failure-reason"
 	failureMessageAnnotation = "machinist.dev/failure-message"

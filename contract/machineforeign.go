@@ -50,7 +50,6 @@ func machineForeign(spec MachineSpecLayout) MachineLayout {
 		InfrastructureReady: AtAnnotation[bool](infrastructureReadyAnnotation),
 		Addresses:           At[[]Address]("status", "addresses"),
 		Conditions:          conditionsShaped(shapeNode, "status", "conditions"),
-		ObservedGeneration:  AtAnnotation[int64](observedGenerationAnnotation),
 	}
 }
 
@@ -101,8 +100,6 @@ func replicatedForeign(spec MachineSpecLayout, madeOf ...string) ReplicatedLayou
 			MadeOf:            placesAt(append(madeOf, "spec.template.metadata.labels", "spec.template.metadata.annotations")...),
 			MachineSpecLayout: spec,
 		},
-		DeletionOrder:      AtAnnotation[string](DeletionOrderAnnotation),
-		MachineNaming:      AtAnnotation[string](MachineNamingAnnotation),
 		ObservedReplicas:   At[int32]("status", "replicas"),
 		ObservedGeneration: At[int64]("status", "observedGeneration"),
 	}
@@ -135,8 +132,8 @@ var machineSetKubermatic = func() MachineSetLayout {
 
 // KubermaticMachineSet returns the layout of MachineSet in cluster.k8s.io/v1alpha1. Its numbers of ready and available replicas count by
 // Nodes; it has no place for those that count by Machines, and for the selector as text. Conditions are where its CRD keeps them and its
-// own controller does not: no other controller can run beside that one. How new Machines are named is in an annotation. What its template
-// makes Machines of is all of it. The table is shared and must not be changed.
+// own controller does not: no other controller can run beside that one. New Machines are named after the set. What its template makes
+// Machines of is all of it. The table is shared and must not be changed.
 func KubermaticMachineSet() *MachineSetLayout { return &machineSetKubermatic }
 
 var machineSetGardener = MachineSetLayout{
@@ -144,8 +141,8 @@ var machineSetGardener = MachineSetLayout{
 	FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
 }
 
-// GardenerMachineSet returns the layout of MachineSet in machine.sapcloud.io/v1alpha1. The order of deletion and how new Machines are
-// named are in annotations, and so is a failure. It has no place for up-to-date replicas, for numbers that count by Nodes, and for the
+// GardenerMachineSet returns the layout of MachineSet in machine.sapcloud.io/v1alpha1. Machines are named after the set, and the default
+// order of deletion holds. It has no place for up-to-date replicas, for numbers that count by Nodes, and for the
 // selector as text; conditions lose their observed generation. What its template makes Machines of are its labels, its annotations and the
 // name of the class: the template of the Node and the settings of a Machine change in place. The table is shared and must not be changed.
 func GardenerMachineSet() *MachineSetLayout { return &machineSetGardener }
@@ -155,7 +152,7 @@ func GardenerMachineSet() *MachineSetLayout { return &machineSetGardener }
 func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 	l := machineDeploymentV1Beta1
 	l.ReplicatedLayout = replicated
-	l.RolloutAfter, l.Phase = AtAnnotation[time.Time](RolloutAfterAnnotation), AtAnnotation[string](phaseAnnotation)
+	l.RolloutAfter, l.Phase = AtAnnotation[time.Time](RolloutAfterAnnotation), Field[string]{}
 	l.RemediationMaxInFlight = Field[intstr.IntOrString]{}
 	return l
 }
@@ -163,8 +160,8 @@ func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 var machineDeploymentKubermatic = deploymentForeign(replicatedKubermatic())
 
 // KubermaticMachineDeployment returns the layout of MachineDeployment in cluster.k8s.io/v1alpha1, whose own controller only knows
-// RolloutRolling. Everything else that a rollout is asked for is in annotations, and so are the order of deletion, names and the phase.
-// It has places for the same numbers as KubermaticMachineSet, and none for a limit of remediation. The table is shared and must not be
+// RolloutRolling. Everything else that a rollout is asked for is in annotations. It has places for the same numbers as
+// KubermaticMachineSet, and none for a limit of remediation, the order of deletion, names and the phase. The table is shared and must not be
 // changed.
 func KubermaticMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentKubermatic }
 
@@ -179,7 +176,7 @@ var machineDeploymentGardener = func() MachineDeploymentLayout {
 }()
 
 // GardenerMachineDeployment returns the layout of MachineDeployment in machine.sapcloud.io/v1alpha1. Its strategy has no OnDelete, but its
-// schema takes any text. A rollbackTo without a revision is no rollback. When older Machines are replaced, the order of deletion, names and
-// the phase are in annotations. It has places for the same numbers as GardenerMachineSet, and none for a limit of remediation. The table is
+// schema takes any text. A rollbackTo without a revision is no rollback. When older Machines are replaced is in an annotation. It has places
+// for the same numbers as GardenerMachineSet, and none for a limit of remediation, the order of deletion, names and the phase. The table is
 // shared and must not be changed.
 func GardenerMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentGardener }

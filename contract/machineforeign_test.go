@@ -18,13 +18,13 @@ import (
 func annotated(updated bool) map[string]string {
 	if updated {
 		return map[string]string{
-			"machinist.dev/bootstrap-data-secret": "secret", "machinist.dev/failure-domain": "b", "machinist.dev/observed-generation": "8",
+			"machinist.dev/bootstrap-data-secret": "secret", "machinist.dev/failure-domain": "b",
 			"machinist.dev/bootstrap-data-secret-created": "false", "machinist.dev/infrastructure-provisioned": "true",
 			"other": "kept", "note": "",
 		}
 	}
 	return map[string]string{
-		"machinist.dev/bootstrap-data-secret": "", "machinist.dev/failure-domain": "a", "machinist.dev/observed-generation": "6",
+		"machinist.dev/bootstrap-data-secret": "", "machinist.dev/failure-domain": "a",
 		"machinist.dev/bootstrap-data-secret-created": "true", "machinist.dev/infrastructure-provisioned": "false",
 		"other": "kept",
 	}
@@ -141,7 +141,7 @@ func foreignState() contract.MachineState {
 	state.ClusterName, state.Bootstrap, state.Infrastructure, state.WantedFailureDomain = "", contract.Ref{}, contract.Ref{}, ""
 	none := contract.Opt[time.Duration]{}
 	state.NodeDrainTimeout, state.NodeVolumeDetachTimeout, state.NodeDeletionTimeout, state.MinReady = none, none, none, none
-	state.ReadinessGates, state.CertificatesExpire = nil, time.Time{}
+	state.ReadinessGates, state.CertificatesExpire, state.ObservedGeneration = nil, time.Time{}, 0
 	state.DrainStarted, state.VolumeDetachStarted = time.Time{}, time.Time{}
 	withoutGenerations(state.Conditions)
 	return state
@@ -185,7 +185,7 @@ func TestForeignMachines_AreWrittenCompletelyAndReadBackEqual(t *testing.T) {
 			want := shape.state()
 			applyUpdate(&want)
 			want.CertificatesExpire, want.DrainStarted, want.VolumeDetachStarted = time.Time{}, time.Time{}, time.Time{}
-			want.WantedFailureDomain = "" // they have no field for it
+			want.WantedFailureDomain, want.ObservedGeneration = "", 0 // they have no field for them
 			want.Annotations = annotated(true)
 			maps.Copy(want.Annotations, shape.annotations)
 			if want.Labels["node"] != "" {
@@ -219,8 +219,6 @@ func TestForeignMachines_ClearedStateLeavesNothingBehind(t *testing.T) {
 func TestForeignMachines_AnnotationsThatCannotBeReadAreErrors(t *testing.T) {
 	for annotation, want := range map[string]string{
 		`"machinist.dev/infrastructure-provisioned":"maybe"`: "metadata.annotations.machinist.dev/infrastructure-provisioned: want bool, found " +
-			"unreadable text",
-		`"machinist.dev/observed-generation":"x"`: "metadata.annotations.machinist.dev/observed-generation: want integer, found " +
 			"unreadable text",
 	} {
 		for _, shape := range foreignShapes() {

@@ -99,8 +99,6 @@ func TestASetOfADeploymentHasItsTemplateAndALabelOfItsOwn(t *testing.T) {
 			require.NoError(t, contract.Unstructured(shape.gvk, shape.sets).Adapter.Read(made, &got))
 			seed := setSeed()
 			require.Equal(t, seed.Key, got.Key)
-			delete(got.Annotations, contract.DeletionOrderAnnotation) // where there is no field
-			delete(got.Annotations, contract.MachineNamingAnnotation)
 			require.Equal(t, []any{seed.Labels, seed.Annotations, seed.Finalizers, seed.Owners},
 				[]any{got.Labels, got.Annotations, got.Finalizers, got.OwnerReferences})
 			require.Equal(t, int32(2), got.Replicas.Or(0))

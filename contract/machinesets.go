@@ -105,9 +105,6 @@ const (
 	RolloutAfterAnnotation = "machinist.dev/rollout-after"
 	// RevisionHistoryLimitAnnotation holds how many old sets are kept.
 	RevisionHistoryLimitAnnotation = "machinist.dev/revision-history-limit"
-	// DeletionOrderAnnotation and MachineNamingAnnotation hold a DeletionOrder and a MachineNaming, of MachineSets too.
-	DeletionOrderAnnotation = "machinist.dev/deletion-order"
-	MachineNamingAnnotation = "machinist.dev/machine-naming"
 	// ProgressDeadlineAnnotation holds how long a rollout may stand still, as a duration such as "10m".
 	ProgressDeadlineAnnotation = "machinist.dev/progress-deadline"
 )

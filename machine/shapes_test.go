@@ -62,7 +62,7 @@ func shapes() map[string]shape {
 				"providerSpec": map[string]any{"value": map[string]any{"cloudProvider": "fake"}}},
 			running: inAnnotations(map[string]any{
 				"spec.providerID": "fake://m1", "status.phase": "Running", "status.nodeRef.name": "m1", "status.nodeRef.kind": "Node",
-				"status.nodeRef.apiVersion": "v1", "status.nodeRef.uid": "NODE", "machinist.dev/observed-generation": nil,
+				"status.nodeRef.apiVersion": "v1", "status.nodeRef.uid": "NODE",
 			}),
 		},
 		"Gardener": {
