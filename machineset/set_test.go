@@ -36,7 +36,8 @@ func TestASetGrowsAndShrinksAndGoes(t *testing.T) {
 	require.Equal(t, set.GetUID(), metav1.GetControllerOf(&machine).UID)
 	require.Equal(t, "workers", machine.GetLabels()[contract.SetNameLabel])
 	require.Equal(t, "demo", machine.GetLabels()[contract.ClusterNameLabel])
-	require.Equal(t, string(set.GetUID())+"/"+fmt.Sprint(scale.ReadStamp(machine.GetAnnotations()).Slot), machine.GetAnnotations()[scale.StampAnnotation])
+	stamp := machine.GetAnnotations()[scale.StampAnnotation]
+	require.Equal(t, fmt.Sprintf("%s/%d", set.GetUID(), scale.ReadStamp(machine.GetAnnotations()).Slot), stamp)
 	infra := w.get(object(infraGVK(), machine.GetName()))
 	size, _, _ := unstructured.NestedString(infra.Object, "spec", "size")
 	require.Equal(t, "large", size)

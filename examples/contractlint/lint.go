@@ -52,10 +52,10 @@ func lint(in *input, o options) result {
 	}
 	for _, c := range r.Checked {
 		for _, f := range c.Findings {
-			switch f.Level {
-			case conformance.Must:
+			if f.Level == conformance.Must {
 				r.Must++
-			case conformance.Should:
+			}
+			if f.Level == conformance.Should {
 				r.Should++
 			}
 		}

@@ -67,7 +67,7 @@ func (w *World) isWritten(obj *unstructured.Unstructured, removed bool) {
 }
 
 // endsRefusals is about a check that has refused to remediate, and then remediates without the message of the refusal. When a Machine or a
-// Node goes after that, it may refuse in the same words again: the numbers are those of others. Before, its own change of mind is no reason.
+// Node goes after that, it may refuse in the same words again: the numbers are those of others. Its own change of mind is no reason.
 func (p *process) endsRefusals(obj *unstructured.Unstructured, removed bool) {
 	switch status, _, message := conditionOf(obj, contract.ConditionRemediationAllowed); {
 	case removed && isAmong("Machine Node", obj):

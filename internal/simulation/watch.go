@@ -51,7 +51,7 @@ func (h *health) begins(p *process, q queued) {
 	}
 }
 
-// finds notes the Machines that a pass over their check was shown as well: it closes the places that they fill, and keeps no memory of them.
+// finds notes the Machines that a pass over their check was shown as well: it closes the places that they fill, and forgets them.
 func (h *health) finds(b *pass) {
 	for _, m := range b.machines {
 		if selects(b.shown, m) && m.GetDeletionTimestamp() == nil && isReady(recordedNode(b.nodes, m)) &&

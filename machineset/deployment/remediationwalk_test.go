@@ -99,7 +99,7 @@ func (p *plot) read() (s *Scope, versions map[types.UID]int) {
 func (s *plotSet) child(m plotMachine) machine {
 	state := &contract.MachineState{}
 	state.Key.Name, state.UID = m.name, types.UID(m.name)
-	state.Annotations = scale.Stamp{Set: types.UID(s.name), Slot: int64(m.slot)}.Annotations()
+	state.Annotations = scale.Stamp{Set: types.UID(s.name), Slot: m.slot}.Annotations()
 	say := func(kind string, is bool) {
 		status := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[is]
 		state.Conditions = append(state.Conditions, metav1.Condition{Type: kind, Status: status})

@@ -164,7 +164,8 @@ func TestARebuiltLedgerBeginsBehindAllThatCanHaveBeenTaken(t *testing.T) {
 func TestJudge_OnlyWhatWasMadeForTheSlotIsOwn(t *testing.T) {
 	t.Parallel()
 	object := func(change func(*metav1.ObjectMeta)) *metav1.ObjectMeta {
-		o := &metav1.ObjectMeta{Annotations: scale.Stamp{Set: "set", Slot: 4}.Annotations(), OwnerReferences: []metav1.OwnerReference{{UID: "set", Controller: new(true)}}}
+		o := &metav1.ObjectMeta{Annotations: scale.Stamp{Set: "set", Slot: 4}.Annotations(),
+			OwnerReferences: []metav1.OwnerReference{{UID: "set", Controller: new(true)}}}
 		change(o)
 		return o
 	}
