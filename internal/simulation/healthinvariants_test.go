@@ -155,4 +155,10 @@ func TestACheckMayRefuseAgainWhenAnotherMachineGoes(t *testing.T) {
 	require.Contains(t, p.told, key, "nothing else has changed")
 	p.endsRefusals(node, true)
 	require.NotContains(t, p.told, key)
+
+	p.told[key] = true
+	stored(metav1.ConditionTrue, "")
+	stored(metav1.ConditionFalse, "too many")
+	p.endsRefusals(node, true)
+	require.Contains(t, p.told, key, "it refuses again, and that lasts")
 }

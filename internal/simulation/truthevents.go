@@ -75,6 +75,8 @@ func (p *process) endsRefusals(obj *unstructured.Unstructured, removed bool) {
 			delete(p.told, key)
 		}
 		clear(p.over)
+	case obj.GetKind() == checkKind && status == isTrue(false):
+		delete(p.over, fmt.Sprintf("%s %s %s\n", obj.GetUID(), remediation.ReasonRemediationRestricted, message))
 	case obj.GetKind() == checkKind && status == isTrue(true):
 		refusal := fmt.Sprintf("%s %s ", obj.GetUID(), remediation.ReasonRemediationRestricted)
 		for key := range p.told {

@@ -46,12 +46,10 @@ func (h *health) begins(p *process, q queued) {
 	if g.pass.kind != "" {
 		g.pass.shown = p.view.shown(g.pass.kind)[q.key]
 	}
-	if g.pass.kind == checkKind && g.pass.shown != nil {
-		h.finds(&g.pass)
-	}
 }
 
-// finds notes the Machines that a pass over their check was shown as well: it closes the places that they fill, and forgets them.
+// finds notes the Machines that a pass over their check was shown as well, when it has written to the check: it closes the places that they
+// fill, and forgets them.
 func (h *health) finds(b *pass) {
 	for _, m := range b.machines {
 		if selects(b.shown, m) && m.GetDeletionTimestamp() == nil && isReady(recordedNode(b.nodes, m)) &&
@@ -113,6 +111,9 @@ func (h *health) sees(w *World, e Write) {
 	case h == nil || w.backups.restores && kind != checkKind:
 		return
 	case kind == checkKind:
+		if w.acting != nil && h.guards[w.acting].pass.kind == checkKind && h.guards[w.acting].pass.shown != nil {
+			h.finds(&h.guards[w.acting].pass)
+		}
 		h.seesCheck(e.After, w.backups.restores)
 		return
 	case kind == "Machine":

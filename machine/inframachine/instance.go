@@ -109,6 +109,10 @@ func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err err
 	if key.Name == "" {
 		return nil, false, nil
 	}
+	if read := s.env.options.UserData; read != nil {
+		data, err = read(ctx, key)
+		return data, true, err
+	}
 	secret, err := external.ReadSecret(ctx, s.env.ports.APIReader, key)
 	if apierrors.IsNotFound(err) {
 		return nil, true, fmt.Errorf("the Secret %s does not exist, and the Machine names it as that of its bootstrap data", key)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -177,4 +178,20 @@ func TestWhatADriverWantsToResumeWithIsKeptUntilTheProviderIDIsKnown(t *testing.
 	w.reaches(m, string(phases.Running))
 	require.NotContains(t, w.get(infra).GetAnnotations(), contract.InstanceResumeAnnotation, "it is over")
 	require.EqualValues(t, 2, asked.Load())
+}
+
+func TestFirstBootDataOfTheEmbedderTakesThePlaceOfTheSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{noBootstrap: true, options: inframachine.Options{
+		UserData: func(_ context.Context, secret types.NamespacedName) ([]byte, error) {
+			return []byte("of " + secret.String()), nil
+		},
+	}})
+	m, infra := w.machineOf("m1", "small")
+	w.change(m, func(u *unstructured.Unstructured) { // there is no such Secret
+		unstructured.RemoveNestedField(u.Object, "spec", "bootstrap", "configRef")
+		require.NoError(t, unstructured.SetNestedField(u.Object, "data", "spec", "bootstrap", "dataSecretName"))
+	})
+	w.reaches(m, string(phases.Running))
+	require.Equal(t, "of default/data", w.cloud.UserData(string(infra.GetUID())))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -82,19 +83,41 @@ func FromEnvironment(names map[string]string, lookup func(string) (string, bool)
 	}
 }
 
-// metadataLimit is how long all values of a metadata service may take together.
-const metadataLimit = 5 * time.Second
+const (
+	// metadataLimit is how long all values of a metadata service may take together.
+	metadataLimit = 5 * time.Second
+	// metadataKept is for how long they are used again: less than what clouds grant, so that credentials do not expire in between.
+	metadataKept = time.Minute
+)
 
 // FromMetadata returns Credentials from the metadata service of the instance that this process runs on. names maps the names of Values to
 // what get is asked for, such as paths. An error of get that matches ErrNoCredentials says that there is no such service, or that it has no
-// such value: this process does not run on an instance, or that has no identity. get is called in each pass over a Machine, which waits for
-// it: ctx ends after five seconds, and get has to return then. Without any value there are none, with some of them it is an error of the
-// class Unauthenticated.
+// such value: this process does not run on an instance, or that has no identity. ctx ends after five seconds, and get has to return then: a
+// pass over a Machine waits for it. Without any value there are none, with some of them it is an error of the class Unauthenticated.
+//
+// Values are used again for a minute, errors are not: a creation that a cloud has refused begins anew with other credentials, and tokens of
+// a metadata service may differ at each read. Safe for concurrent use.
 func FromMetadata(names map[string]string, get func(ctx context.Context, path string) ([]byte, error)) Credentials {
+	var mu sync.Mutex
+	var kept Values
+	var until time.Time
 	return func(ctx context.Context) (Values, error) {
+		mu.Lock()
+		last, serves := kept, time.Now().Before(until) //nolint:forbidigo // its tests run where time is virtual
+		mu.Unlock()
+		if serves {
+			return maps.Clone(last), nil
+		}
 		ctx, cancel := context.WithTimeout(ctx, metadataLimit)
 		defer cancel()
-		return allOf(names, "the metadata service", func(path string) ([]byte, error) { return get(ctx, path) })
+		values, err := allOf(names, "the metadata service", func(path string) ([]byte, error) { return get(ctx, path) })
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		kept, until = values, time.Now().Add(metadataKept) //nolint:forbidigo // as above
+		return maps.Clone(values), nil
 	}
 }
 

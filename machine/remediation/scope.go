@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,8 +67,11 @@ func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
 	if err != nil || check.Selector == nil || check.ClusterName == "" {
 		return selector, err
 	}
-	cluster, _ := labels.Set{contract.ClusterNameLabel: check.ClusterName}.AsSelectorPreValidated().Requirements()
-	return selector.Add(cluster...), nil
+	cluster, err := labels.NewRequirement(contract.ClusterNameLabel, selection.Equals, []string{check.ClusterName})
+	if err != nil {
+		return labels.Nothing(), err
+	}
+	return selector.Add(*cluster), nil
 }
 
 // machinesStep reads the Machines of the check, and judges them. Without them nothing is decided.

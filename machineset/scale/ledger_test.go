@@ -3,6 +3,7 @@ package scale_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -133,6 +134,26 @@ func TestASlotThatCannotHaveBeenTakenIsNone(t *testing.T) {
 	state := &contract.MachineState{}
 	state.Annotations = scale.Stamp{Set: "set-uid", Slot: 1 << 62}.Annotations()
 	require.Zero(t, scale.Of(state, "set-uid").Slot)
+}
+
+func TestStamp(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, stamp := range []scale.Stamp{
+		{Set: "u", Slot: 5}, {Set: "u", Slot: 5, From: "d"}, {Set: "u", Slot: 5, After: noon}, {Set: "u", Slot: 5, From: "d", After: noon},
+	} {
+		require.Equal(t, stamp, scale.ReadStamp(stamp.Annotations()), "what is written is read")
+	}
+	for text, want := range map[string]scale.Stamp{
+		"": {}, "u": {}, "u/": {}, "u/x": {}, "/5": {Slot: 5}, "u/5/d/noon": {Set: "u", Slot: 5, From: "d"},
+		"u/5//2026-01-01T13:00:00+01:00": {Set: "u", Slot: 5, After: noon},
+	} {
+		got := scale.ReadStamp(map[string]string{scale.StampAnnotation: text})
+		require.True(t, want.After.Equal(got.After), text)
+		got.After = want.After
+		require.Equal(t, want, got, text)
+	}
+	require.Zero(t, scale.ReadStamp(nil))
 }
 
 func TestLedger_AbandonsTheYoungestAndSettlesWhatWasSeen(t *testing.T) {

@@ -26,7 +26,8 @@ type made struct {
 func (m *made) note(obj *unstructured.Unstructured) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	slot := obj.GetAnnotations()[scale.StampAnnotation]
+	stamp := scale.ReadStamp(obj.GetAnnotations())
+	slot := fmt.Sprint(stamp.Set, "/", stamp.Slot)
 	if m.slots[slot] == nil {
 		m.slots[slot] = map[types.UID]string{}
 	}
