@@ -94,7 +94,7 @@ func Unstructured[S, U any](gvk schema.GroupVersionKind, table layout[S, U]) Kin
 		},
 		StatusSubresource: true,
 	}
-	if v := reflect.ValueOf(table); v.IsValid() && !v.IsNil() {
+	if v := reflect.ValueOf(table); v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
 		kind.Adapter = layoutAdapter[S, U]{layout: table}
 	}
 	return kind

@@ -12,7 +12,7 @@ import (
 )
 
 // Forgotten is a member of MachineState, or of the state of another kind, such as MachineSetState, that a kind does not keep, because one
-// of its two functions leaves it out, or its encoding does. What is only shown to people, such as counters and failures, is not checked.
+// of its two functions leaves it out, or its encoding does. Counters are not checked.
 type Forgotten struct {
 	// Member is its name: "Node.UID".
 	Member string
@@ -51,6 +51,7 @@ func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
 	}
 	*common.Conditions = []metav1.Condition{{Type: "Probe", Status: metav1.ConditionTrue, Reason: "Probe", Message: "probe",
 		LastTransitionTime: metav1.NewTime(probeTime())}}
+	*common.ObservedGeneration = SetTo[int64](1)
 	update.probe()
 	if err := probe(kind, u, &got); err != nil {
 		return nil, err
@@ -151,13 +152,16 @@ func commonMembers(s Common, what string) []member {
 			"pauses, hooks, excluded drains and what was created are not seen" + metadata},
 		{slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == "Probe" && c.Status == metav1.ConditionTrue }),
 			"Conditions", NeedShould, "nothing says what is waited for"},
+		{s.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
 	}
 }
 
 func (u *MachineUpdate) probe() {
 	at := SetTo(probeTime())
 	u.ProviderID, u.DataSecretName, u.Node = SetTo("probe://probe/probe"), SetTo("probe"), SetTo(NodeRef{Name: "probe", UID: probeNode})
-	u.DrainStarted, u.VolumeDetachStarted = at, at
+	u.BootstrapReady, u.InfrastructureReady, u.FailureDomain = SetTo(true), SetTo(true), SetTo("probe")
+	u.LastUpdated, u.DrainStarted, u.VolumeDetachStarted = at, at, at
+	u.FailureReason, u.FailureMessage = SetTo("Probe"), SetTo("probe")
 }
 
 func (s *MachineState) members() []member {
@@ -167,6 +171,11 @@ func (s *MachineState) members() []member {
 		{s.DataSecretName.Found(), "DataSecretName", NeedShould, "infrastructure that waits for bootstrap data waits for ever"},
 		{s.Node.Name != "", "Node.Name", NeedMust, "its Node is neither drained nor deleted"},
 		{s.Node.UID == probeNode, "Node.UID", NeedMust, "its Node is neither drained nor deleted"},
+		{s.BootstrapReady.Or(false), "BootstrapReady", NeedOptional, "a phase may go back"},
+		{s.InfrastructureReady.Or(false), "InfrastructureReady", NeedOptional, "a phase may go back, and a lost machine looks like a new one"},
+		{s.FailureDomain != "", "FailureDomain", NeedOptional, "outages of one domain are not told from others"},
+		{s.LastUpdated.Equal(at), "LastUpdated", NeedOptional, "times in phases are not counted after a restart"},
+		{s.FailureReason != "" && s.FailureMessage != "", "FailureReason", NeedOptional, "no terminal failure is noticed or shown"},
 		{s.DrainStarted.Equal(at), "DrainStarted", NeedOptional, "Cluster API's controller counts its limit of the drain anew"},
 		{s.VolumeDetachStarted.Equal(at), "VolumeDetachStarted", NeedOptional, "Cluster API's controller waits for volumes anew"},
 	}
@@ -200,6 +209,7 @@ func (s *MachineDeploymentState) members() []member {
 func (u *MachinePoolUpdate) probe() {
 	u.ReplicatedUpdate.probe()
 	u.ProviderIDs, u.Nodes = SetTo([]string{"probe://probe/probe"}), SetTo([]NodeRef{{Name: "probe", UID: probeNode}})
+	u.BootstrapReady, u.InfrastructureReady = SetTo(true), SetTo(true)
 }
 
 func (s *MachinePoolState) members() []member {
@@ -208,12 +218,16 @@ func (s *MachinePoolState) members() []member {
 			"instances that the infrastructure does not list for a moment are forgotten, and their Nodes with them"},
 		{slices.Equal(s.Nodes, []NodeRef{{Name: "probe", UID: probeNode}}), "Nodes", NeedMust,
 			"the Nodes of instances that are gone are neither drained nor deleted"},
+		{s.BootstrapReady.Or(false), "BootstrapReady", NeedOptional, "a phase may go back"},
+		{s.InfrastructureReady.Or(false), "InfrastructureReady", NeedOptional, "a phase may go back"},
 	}, s.ReplicatedState.members()...)
 }
 
-func (u *HealthCheckUpdate) probe() {}
+func (u *HealthCheckUpdate) probe() { u.Targets = SetTo([]string{"probe"}) }
 
-func (s *HealthCheckState) members() []member { return nil } // the rest of it is only shown to people
+func (s *HealthCheckState) members() []member {
+	return []member{{len(s.Targets) == 1, "Targets", NeedOptional, "nothing says which Machines are checked"}}
+}
 
 func (u *ProvidedMachineUpdate) probe() {
 	u.ProviderID, u.Resume, u.Provisioned = SetTo("probe://probe/probe"), SetTo(json.RawMessage(`{"probe":1}`)), SetTo(true)
@@ -262,12 +276,18 @@ func probeSeed() MachineSeed {
 func checkMade[S, U, CS, CU any, PS stateOf[S], PCS stateOf[CS]](
 	owners KindOf[S, U], kind KindOf[CS, CU], owner Object, what string, maker func(Object, MachineSeed) (Object, error),
 ) ([]Forgotten, error) {
+	if owners.New == nil || owners.Adapter == nil || kind.Adapter == nil {
+		return nil, errors.New("both kinds need New and an Adapter")
+	}
 	if owner == nil {
 		owner = owners.New()
 		owner.SetNamespace("probe")
 		owner.SetName("probe")
 	}
 	made, err := makes(maker, owner)
+	if err == nil && made == nil {
+		err = errors.New("the maker returns nothing")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make a %s: %w", what, err)
 	}

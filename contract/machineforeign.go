@@ -64,8 +64,8 @@ var machineKubermatic = func() MachineLayout {
 
 // KubermaticMachine returns the layout of Machine in cluster.k8s.io/v1alpha1, the API of Kubermatic's machine-controller.
 // That CRD has no status subresource: set StatusSubresource of the Kind to false. Its schema keeps every field, but its own
-// controller writes back only what its Go type knows, so all other state is in annotations. The layout has no place for a
-// Cluster, references to provider objects, timeouts and readiness gates, which that API does not have. The version is
+// controller writes back only what its Go type knows, so all other state is in annotations. The layout has no place for the observed
+// generation, and for a Cluster, references to provider objects, timeouts and readiness gates, which that API does not have. The version is
 // read as it stands there, which usually is without its leading v; conditions are those of Nodes and lose
 // their observed generation. The table is shared and must not be changed.
 func KubermaticMachine() *MachineLayout { return &machineKubermatic }
@@ -82,9 +82,9 @@ var machineGardener = func() MachineLayout {
 // machine-controller-manager. The Node is named by the label "node", as that system does it, so its name must fit a label.
 // What the schema has no field for is in annotations; a failure is too, because that system takes its next step by the
 // text of status.lastOperation, which is left alone. Addresses have a field since release 0.60; older CRDs prune them.
-// The layout has no place for a Cluster, a version, references to provider objects, other timeouts than the one of the
-// drain, and readiness gates, which that API does not have. Conditions are those of Nodes and lose their observed
-// generation. The table is shared and must not be changed.
+// The layout has no place for the observed generation, and for a Cluster, a version, references to provider objects, other
+// timeouts than the one of the drain, and readiness gates, which that API does not have. Conditions are those of Nodes and
+// lose their observed generation. The table is shared and must not be changed.
 func GardenerMachine() *MachineLayout { return &machineGardener }
 
 // replicatedForeign is what sets and deployments of the other systems have in common: fields are named as in Kubernetes, and there is
@@ -161,8 +161,8 @@ var machineDeploymentKubermatic = deploymentForeign(replicatedKubermatic())
 
 // KubermaticMachineDeployment returns the layout of MachineDeployment in cluster.k8s.io/v1alpha1, whose own controller only knows
 // RolloutRolling. Everything else that a rollout is asked for is in annotations. It has places for the same numbers as
-// KubermaticMachineSet, and none for a limit of remediation, the order of deletion, names and the phase. The table is shared and must not be
-// changed.
+// KubermaticMachineSet, and none for a limit of remediation, the order of deletion, names and the phase. The table is shared and must not
+// be changed.
 func KubermaticMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentKubermatic }
 
 var machineDeploymentGardener = func() MachineDeploymentLayout {
@@ -176,7 +176,7 @@ var machineDeploymentGardener = func() MachineDeploymentLayout {
 }()
 
 // GardenerMachineDeployment returns the layout of MachineDeployment in machine.sapcloud.io/v1alpha1. Its strategy has no OnDelete, but its
-// schema takes any text. A rollbackTo without a revision is no rollback. When older Machines are replaced is in an annotation. It has places
-// for the same numbers as GardenerMachineSet, and none for a limit of remediation, the order of deletion, names and the phase. The table is
-// shared and must not be changed.
+// schema takes any text. A rollbackTo without a revision is no rollback. When older Machines are replaced is in an annotation. It has
+// places for the same numbers as GardenerMachineSet, and none for a limit of remediation, the order of deletion, names and the phase. The
+// table is shared and must not be changed.
 func GardenerMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentGardener }

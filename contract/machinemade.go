@@ -210,6 +210,9 @@ func durationInPlace(name string, from, into Field[time.Duration]) inPlace {
 		if err != nil || !found {
 			return false, err
 		}
+		if have, there, err := into.Get(target); err == nil && there && have == want {
+			return true, nil
+		}
 		return true, Set(into, target, want)
 	}}
 }

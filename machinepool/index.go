@@ -54,8 +54,8 @@ func (r *Reconciler) poolsOf(ctx context.Context, kind, obj client.Object) []rec
 	return requests
 }
 
-// poolsOfNode maps an event about a Node to the pools that list its instance, in whatever cluster of the namespace, or had it recorded by
-// name.
+// poolsOfNode maps an event about a Node to the pools of its namespace that list its instance, in whatever cluster, or had it recorded by
+// name; an event of the cluster of the manager itself to those of all namespaces.
 func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, node := range nodes {

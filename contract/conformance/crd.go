@@ -278,13 +278,14 @@ func (j *judge) claims(labels map[string]string, versions []apiVersion, read con
 			j.find(Should, labelPath(c.Label()), fmt.Sprintf("%q", value), "the API versions that fulfil the contract, or no such label",
 				ruleLabels+"an empty label is passed over")
 		}
+		highest, _ := contract.Resolve("", labels, c) // empty where the label has no name of an API version
 		for _, name := range names {
 			level, why := Should, "Cluster API reads "+read.APIVersion+" and never looks for this one, which the label may no longer name"
 			if c == read.Contract && name == read.APIVersion {
 				level, why = Must, "Cluster API reads the highest version that the newest label names, whether it exists or not"
 			}
 			if v, ok := j.available(c, name, versions, level, why); ok {
-				claims = append(claims, claim{contract: c, version: v, read: names[0], newest: read})
+				claims = append(claims, claim{contract: c, version: v, read: cmp.Or(highest.APIVersion, name), newest: read})
 			}
 		}
 	}

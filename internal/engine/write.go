@@ -30,7 +30,7 @@ type Writing struct {
 // ceases to be ready, or if the last write of its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a
 // later pass, which Flush requests.
 func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
-	w.Observes = w.Observes && s.frame.Kind.StatusSubresource
+	w.Observes = w.Observes && s.frame.observes
 	if !s.hasChanges(w.Observes) {
 		return nil
 	}

@@ -225,6 +225,9 @@ func (c Commands) clock() clock.PassiveClock {
 }
 
 func (c Commands) deployment(ctx context.Context, key types.NamespacedName) (contract.Object, *contract.MachineDeploymentState, error) {
+	if err := engine.CheckKind("Kinds.Deployment", c.Kinds.Deployment); err != nil {
+		return nil, nil, err
+	}
 	obj, state := engine.NewObject(c.Kinds.Deployment), &contract.MachineDeploymentState{}
 	if err := c.Client.Get(ctx, key, obj); err != nil {
 		return nil, nil, fmt.Errorf("read %s %s: %w", c.Kinds.Deployment.GVK.Kind, key, err)
@@ -238,6 +241,9 @@ func (c Commands) read(ctx context.Context, key types.NamespacedName) (
 ) {
 	if obj, state, err = c.deployment(ctx, key); err != nil {
 		return nil, nil, nil, err
+	}
+	if err := engine.CheckKind("Kinds.Set", c.Kinds.Set); err != nil || c.Kinds.SetMaker == nil {
+		return nil, nil, nil, cmp.Or(err, errors.New("Kinds.SetMaker is not set"))
 	}
 	list := engine.NewList(c.Kinds.Set)
 	if err := c.Client.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {

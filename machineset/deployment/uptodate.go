@@ -27,7 +27,7 @@ func (m *set) upToDate(outdated bool, updating metav1.Condition) metav1.Conditio
 	default:
 		status, reason, message = metav1.ConditionTrue, contract.ReasonUpToDate, ""
 	}
-	return engine.Condition(contract.ConditionUpToDate, status, reason, message)
+	return engine.Condition(contract.ConditionUpToDate, status, reason, engine.Bounded(message, engine.MaxMessageLength))
 }
 
 // upToDateStep sets the condition UpToDate of the Machines. A Machine that is paused or being deleted keeps what it has, and so does one

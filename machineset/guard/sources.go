@@ -44,6 +44,9 @@ func ownerOf(m *contract.Metadata, cluster, id string) Owner {
 func live[S, U any](
 	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) Owner,
 ) ([]Owner, error) {
+	if err := engine.CheckKind("the kind of a Source", kind); err != nil {
+		return nil, err
+	}
 	var all []Owner
 	var errs []error
 	list := engine.NewList(kind)
