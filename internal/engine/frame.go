@@ -129,8 +129,8 @@ type Frame[S, U any] struct {
 
 	// Normalize completes a state that was read; nil changes nothing.
 	Normalize func(*S)
-	// observes: a status records the generation that it was made of. Without a status subresource, or a place for it, none does.
-	observes bool
+	// forgetsGeneration: the kind has no place for the generation that a status was made of.
+	forgetsGeneration bool
 	// writes are what this process remembers of its writes of each object.
 	writes Memory[writes]
 }
@@ -178,8 +178,7 @@ func NewFrame[S, U any, PS State[S], PU Update[U]](
 		f.Finalizer = finalizers[0]
 	}
 	forgotten, _ := contract.CheckKind(kind) // one that rejects the probe is taken for one that keeps it
-	f.observes = kind.StatusSubresource &&
-		!slices.ContainsFunc(forgotten, func(m contract.Forgotten) bool { return m.Member == "ObservedGeneration" })
+	f.forgetsGeneration = slices.ContainsFunc(forgotten, func(m contract.Forgotten) bool { return m.Member == "ObservedGeneration" })
 	return f, nil
 }
 

@@ -30,7 +30,7 @@ type Writing struct {
 // ceases to be ready, or if the last write of its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a
 // later pass, which Flush requests.
 func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
-	w.Observes = w.Observes && s.frame.observes
+	w.Observes = w.Observes && s.frame.observes()
 	if !s.hasChanges(w.Observes) {
 		return nil
 	}
@@ -55,6 +55,9 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 	}
 	return s.writeStatus(ctx, current, decided.Status(), w)
 }
+
+// observes reports whether a status records the generation that it was made of: without a status subresource that changes with each write.
+func (f *Frame[S, U]) observes() bool { return f.Kind.StatusSubresource && !f.forgetsGeneration }
 
 // isGone reports whether the object is gone after a write: one in deletion goes with its last finalizer.
 func (s *Scope[S, U]) isGone(current contract.Object) bool {
