@@ -1,6 +1,7 @@
 package deployment_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -52,6 +53,10 @@ func TestAFreezeOfAPersonStaysWhereAPersonHasEndedOneOfTheGuard(t *testing.T) {
 			w.frozen(scale.ReasonOverShooting, set)
 			w.frozen(scale.ReasonMachineSetFrozen, d)
 			w.delete(all[:2])
+			w.Eventually("the set counts 5", func() string { // by 7, it would be frozen again
+				n, _, _ := unstructured.NestedInt64(w.Get(set).Object, "status", "replicas")
+				return map[bool]string{false: fmt.Sprint(n)}[n == 5]
+			})
 			w.keeps(set) // there are more than 4
 			w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
 			w.thawed(set, d)
