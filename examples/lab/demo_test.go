@@ -16,7 +16,7 @@ import (
 )
 
 // demoLimit is for a busy machine; the demo is ready after 20 seconds on a quiet one.
-const demoLimit = 5 * time.Minute
+const demoLimit = 15 * time.Minute
 
 // TestE2EWhatTheDemoSaysToTryWorksAsItStands runs each command that the demo prints, in its order, in a shell.
 func TestE2EWhatTheDemoSaysToTryWorksAsItStands(t *testing.T) {
@@ -39,6 +39,7 @@ func TestE2EWhatTheDemoSaysToTryWorksAsItStands(t *testing.T) {
 	for _, try := range ready.Try {
 		cmd := exec.CommandContext(ctx, "sh", "-c", try.Command)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+ready.Kubeconfig, "PATH="+ready.Path+":"+os.Getenv("PATH"))
+		cmd.WaitDelay = time.Second // what the shell has started may go on
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", try.Command, out)
 		t.Logf("%s\n%s", try.Command, out)
