@@ -234,16 +234,12 @@ func TestANodeNameWithADomainIsTheHostName(t *testing.T) {
 	for _, system := range userdata.Names() {
 		c := minimal(t, "v1.36.3")
 		c.Node.Name = name
-		doc, err := userdata.Render(builtin(t, system), c)
-		require.NoError(t, err)
-		joined, err := userdata.Parse(doc.Bytes())
-		require.NoError(t, err)
+		doc, joined := joinedOf(t, system, c)
 		require.Equal(t, name, joined.NodeName, system)
 		if doc.Format() == userdata.CloudConfig {
 			require.Contains(t, string(doc.Bytes()), " \"hostname\": \""+name+"\",\n \"prefer_fqdn_over_hostname\": true,\n", system)
 			c.Node.Name = "worker-7"
-			doc, err = userdata.Render(builtin(t, system), c)
-			require.NoError(t, err)
+			doc, _ = joinedOf(t, system, c)
 			require.NotContains(t, string(doc.Bytes()), "prefer_fqdn", system)
 			continue
 		}
@@ -251,6 +247,16 @@ func TestANodeNameWithADomainIsTheHostName(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, name, contentOf(files, "/etc/hostname"), system)
 	}
+}
+
+// joinedOf renders a document, and reads what its machine joins with.
+func joinedOf(t *testing.T, system string, c userdata.Config) (userdata.Document, userdata.Joined) {
+	t.Helper()
+	doc, err := userdata.Render(builtin(t, system), c)
+	require.NoError(t, err)
+	joined, err := userdata.Parse(doc.Bytes())
+	require.NoError(t, err)
+	return doc, joined
 }
 
 func contentOf(files []userdata.File, path string) string {
@@ -267,10 +273,7 @@ func TestAProviderIDNeedsNoScheme(t *testing.T) {
 	for _, system := range userdata.Names() {
 		c := minimal(t, "v1.36.3")
 		c.Node.ProviderID = id
-		doc, err := userdata.Render(builtin(t, system), c)
-		require.NoError(t, err)
-		joined, err := userdata.Parse(doc.Bytes())
-		require.NoError(t, err)
+		_, joined := joinedOf(t, system, c)
 		require.Equal(t, id, joined.ProviderID, system)
 	}
 }
