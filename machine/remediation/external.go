@@ -65,6 +65,7 @@ func (s *scope) readRequests(ctx context.Context) (err error) {
 		if s.former, err = s.list(ctx, *former); err != nil {
 			return err
 		}
+		s.formerKind = *former
 	}
 	if !s.external() {
 		return nil
@@ -82,6 +83,25 @@ func (s *scope) readRequests(ctx context.Context) (err error) {
 	}
 	s.requests, err = s.list(ctx, kind)
 	return err
+}
+
+// confirmFormer looks for the request of an earlier template that a Machine's condition is about, where the cache does not have it: the
+// cache may be behind, and two would remediate the Machine.
+func (s *scope) confirmFormer(ctx context.Context, m *member) error {
+	if s.former == nil || m.former != nil || m.request != nil || m.plan.Shared != "" ||
+		!engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse) {
+		return nil
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(s.formerKind)
+	if err := s.env.frame.Ports.APIReader.Get(ctx, m.state.Key, live); external.SaysGone(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("make sure that %s %s is gone: %w", s.formerKind.Kind, m.state.Key, err)
+	}
+	m.former = ownedBy(map[string]*unstructured.Unstructured{m.state.Key.Name: live}, m.state)
+	m.plan.Marked = m.plan.Marked || m.former != nil
+	return nil
 }
 
 // list returns the objects of a kind by name, nil when it is not served.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -39,6 +40,11 @@ func templateGVK() schema.GroupVersionKind {
 func remedied(t *testing.T, version contract.Version, unhealthy ...string) (*world, *unstructured.Unstructured) {
 	t.Helper()
 	w := newWorld(t, version)
+	return w, w.remedied(unhealthy...)
+}
+
+func (w *world) remedied(unhealthy ...string) *unstructured.Unstructured {
+	w.t.Helper()
 	for i, name := range []string{"a", "b", "c", "d", "e"} {
 		w.machine(name, "zone-"+name)
 		for _, one := range unhealthy {
@@ -49,10 +55,10 @@ func remedied(t *testing.T, version contract.Version, unhealthy ...string) (*wor
 	}
 	ref := map[string]any{"apiVersion": templateGVK().GroupVersion().String(), "kind": templateGVK().Kind, "name": "cycle"}
 	place := []string{"spec", "remediation", "templateRef"}
-	if version == contract.V1Beta1 {
+	if w.version == contract.V1Beta1 {
 		place = []string{"spec", "remediationTemplate"}
 	}
-	return w, w.check("workers", fake.WithField(ref, place...))
+	return w.check("workers", fake.WithField(ref, place...))
 }
 
 func (w *world) serveRemedies() {
@@ -175,6 +181,35 @@ func TestRequestsEndBeforeAnotherIsAskedWhenTheTemplateIsTakenOutOfACheckOrRepla
 			w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 			asks("d")
 			w.Quiet(userAgent, time.Second)
+		})
+	}
+}
+
+// A cache that is behind lacks a request that another still works on: both would remediate the Machine.
+func TestARequestThatTheCacheDoesNotHaveYetIsOne(t *testing.T) {
+	for name, unhealthy := range map[string][]string{"beside one that it has": {"b", "d"}, "alone": {"d"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, contract.V1Beta2, fake.Options{CacheLagFunc: func(kind schema.GroupKind, key types.NamespacedName) time.Duration {
+				return map[bool]time.Duration{true: 2 * time.Second}[kind == requestGVK().GroupKind() && key.Name == "d"]
+			}})
+			check := w.remedied(unhealthy...)
+			w.serveRemedies()
+			w.Create(template(), check)
+			w.run(remediation.Options{})
+			w.says(requested, unhealthy...)
+			running := request("d")
+			w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"remediation.example.com/running"}) })
+			w.Change(check, func(u *unstructured.Unstructured) {
+				unstructured.RemoveNestedField(u.Object, "spec", "remediation", "templateRef")
+			})
+			w.Eventually("the request is asked to end", func() string {
+				return map[bool]string{true: "it is not"}[w.Get(running).GetDeletionTimestamp() == nil]
+			})
+			w.Quiet(userAgent, time.Second)
+			w.says(requested, "d")
+			w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+			w.says(marked, unhealthy...)
 		})
 	}
 }

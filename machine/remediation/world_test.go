@@ -40,11 +40,16 @@ type world struct {
 
 func newWorld(t testing.TB, version contract.Version) *world {
 	t.Helper()
+	return newWorldWith(t, version, fake.Options{})
+}
+
+func newWorldWith(t testing.TB, version contract.Version, options fake.Options) *world {
+	t.Helper()
 	kinds, err := remediation.ClusterAPI(version)
 	require.NoError(t, err)
-	served := []fake.ServedKind{{GVK: kinds.Check.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(),
+	options.Kinds = []fake.ServedKind{{GVK: kinds.Check.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(),
 		Status: true}}
-	env := testenv.Start(t, fake.Options{Kinds: served}, fake.Loops{GarbageCollector: true}, nil)
+	env := testenv.Start(t, options, fake.Loops{GarbageCollector: true}, nil)
 	return &world{Env: env, t: t, version: version, kinds: kinds}
 }
 
