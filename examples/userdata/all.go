@@ -97,6 +97,7 @@ func everything(c userdata.Config) userdata.Config {
 		c.Network.Addresses = append(c.Network.Addresses, netip.PrefixFrom(a, a.BitLen()-8))
 	}
 	c.Proxy = userdata.Proxy{HTTP: userdata.NewSecret(proxy), HTTPS: userdata.NewSecret(proxy), No: []string{"127.0.0.1", ".example.com"}}
+	c.Upgrade = true
 	c.SSHKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPmHdA6HxU1pT4WmNnZ8GT2jYNQ4d5oV8Zb4q0m1kTzd operator@example.com"}
 	c.HostCAs, c.SandboxImage = c.Cluster.CA+c.Cluster.CA, "registry.example.com/pause:3.10.1"
 	c.Files = []userdata.File{{Path: "/etc/motd", Mode: 0o644, Content: userdata.NewSecret("Grüße\n")}}

@@ -46,6 +46,8 @@ type Config struct {
 	Network *Network
 	// Proxy is what packages and images are downloaded through.
 	Proxy Proxy
+	// Upgrade has Ubuntu, RHEL and Rocky upgrade all packages before the machine joins. Flatcar's image has the versions that it has.
+	Upgrade bool
 	// SSHKeys are lines as in authorized_keys, without options, for the default user of the system.
 	SSHKeys []string
 	// HostCAs are certificates in PEM that the whole machine trusts in addition, for example that of a mirror.

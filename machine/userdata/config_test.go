@@ -67,7 +67,7 @@ func everything(t testing.TB, version string, families userdata.Families) userda
 	c.Proxy = userdata.Proxy{HTTP: userdata.NewSecret("http://user:p%40ss$word@proxy.example.com:3128"),
 		HTTPS: userdata.NewSecret("http://proxy.example.com:3128"), No: []string{"192.0.2.0/24", ".example.com"}}
 	c.SSHKeys = []string{key}
-	c.HostCAs = ca(t)
+	c.HostCAs, c.Upgrade = ca(t), true
 	c.SandboxImage = "registry.example.com/pause:3.10.1"
 	c.Files = []userdata.File{{Path: "/etc/motd", Mode: 0o644, Content: userdata.NewSecret("Grüße\n")}}
 	return c

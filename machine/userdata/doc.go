@@ -33,6 +33,10 @@
 // What is secret is a [Secret], which fmt, JSON and loggers do not show. A [Document] shows only its size. No error has a value
 // of the Config in it.
 //
+// # Machines of Kubermatic
+//
+// [ParseProviderSpec] reads what such a Machine contains, and [ProviderSpec.Config] returns the Config of its first boot.
+//
 // # Size
 //
 // Clouds limit first-boot data; [BudgetOf] returns the limit of a cloud. [Document.Fit] compresses where that is

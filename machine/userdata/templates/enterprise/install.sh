@@ -24,6 +24,9 @@ install_runtime() {
   if systemctl is-enabled --quiet firewalld.service; then # it knows nothing of the rules of container networks
     systemctl disable --now firewalld.service
   fi
+  if [[ $UPGRADE == true ]]; then
+    retry dnf upgrade --assumeyes
+  fi
   retry dnf install --assumeyes conntrack-tools container-selinux ethtool iproute-tc iptables-nft socat 'containerd.io-2.*'
 }
 

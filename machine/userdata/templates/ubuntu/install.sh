@@ -27,6 +27,9 @@ install_runtime() {
   repository docker "$CONTAINERD_SOURCE/gpg" "$CONTAINERD_SOURCE noble stable"
   repository kubernetes "$KUBERNETES_SOURCE/$KUBERNETES_MINOR/deb/Release.key" "$KUBERNETES_SOURCE/$KUBERNETES_MINOR/deb/ /"
   retry apt-get update
+  if [[ $UPGRADE == true ]]; then
+    retry apt-get dist-upgrade --yes --option Dpkg::Options::=--force-confold
+  fi
   retry apt-get install --yes --no-install-recommends --allow-change-held-packages \
     --option Dpkg::Options::=--force-confold ca-certificates conntrack ethtool iptables socat 'containerd.io=2.*'
   apt-mark hold containerd.io

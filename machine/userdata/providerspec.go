@@ -1,0 +1,164 @@
+package userdata
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// ProviderSpec is what Machines of Kubermatic contain at spec.providerSpec.value. ParseProviderSpec returns one.
+type ProviderSpec struct {
+	// OperatingSystem is Kubermatic's name of the system, such as ubuntu; see SystemName.
+	OperatingSystem string
+	// CloudProviderSpec is for the Driver.
+	CloudProviderSpec json.RawMessage
+	// CloudConfig takes the place of what the Driver writes for the cloud; nil without.
+	CloudConfig *Secret
+
+	sshKeys    []string
+	network    *providerNetwork
+	systemSpec json.RawMessage
+}
+
+// providerNetwork is the member network of a ProviderSpec.
+type providerNetwork struct {
+	CIDR    string `json:"cidr"`
+	Gateway string `json:"gateway"`
+	DNS     struct {
+		Servers []string `json:"servers"`
+	} `json:"dns"`
+	IPFamily string `json:"ipFamily"`
+}
+
+// ParseProviderSpec reads the content of spec.providerSpec.value. A member that is not known is an error, because the machine would boot
+// without what it asks for; beside that error is all that could be read. No error has a value. Rule: Kubermatic's providerconfig.
+func ParseProviderSpec(value json.RawMessage) (ProviderSpec, error) {
+	var wire struct {
+		CloudProvider     string           `json:"cloudProvider"`
+		CloudProviderSpec json.RawMessage  `json:"cloudProviderSpec"`
+		OperatingSystem   string           `json:"operatingSystem"`
+		SystemSpec        json.RawMessage  `json:"operatingSystemSpec"`
+		SSHKeys           []string         `json:"sshPublicKeys"`
+		Network           *providerNetwork `json:"network"`
+		CloudConfig       *string          `json:"overwriteCloudConfig"`
+	}
+	err := decodeStrictly("spec.providerSpec.value", value, &wire)
+	p := ProviderSpec{OperatingSystem: wire.OperatingSystem, CloudProviderSpec: wire.CloudProviderSpec, sshKeys: wire.SSHKeys,
+		network: wire.Network, systemSpec: wire.SystemSpec}
+	if wire.CloudConfig != nil {
+		content := NewSecret(*wire.CloudConfig)
+		p.CloudConfig = &content
+	}
+	return p, err
+}
+
+// decodeStrictly reads what it can, and reports a member that is not known or has another type.
+func decodeStrictly(field string, value json.RawMessage, into any) error {
+	if len(value) == 0 {
+		return fmt.Errorf("%s: must be an object", field)
+	}
+	var typed *json.UnmarshalTypeError
+	switch err := json.Unmarshal(value, into); {
+	case errors.As(err, &typed):
+		return fmt.Errorf("%s: the member %q must be %s", field, typed.Field, typed.Type)
+	case err != nil:
+		return fmt.Errorf("%s: is not JSON", field)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("%s: %s: remove it, or boot with templates of your own", field, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// SystemName returns the name of the system for Builtin, and OperatingSystem itself where that has none.
+func (p ProviderSpec) SystemName() string {
+	known := map[string]string{"ubuntu": Ubuntu2404, "flatcar": Flatcar, "rhel": RHEL9, "rockylinux": Rocky9}
+	return cmp.Or(known[p.OperatingSystem], p.OperatingSystem)
+}
+
+// systemSpec is operatingSystemSpec, of all systems. Flatcar does not update itself, whatever it has.
+type systemSpec struct {
+	DistUpgradeOnBoot   bool   `json:"distUpgradeOnBoot"`
+	DisableAutoUpdate   bool   `json:"disableAutoUpdate"`
+	DisableLocksmithD   bool   `json:"disableLocksmithD"`
+	DisableUpdateEngine bool   `json:"disableUpdateEngine"`
+	ProvisioningUtility string `json:"provisioningUtility"`
+}
+
+// Config returns a Config with what the ProviderSpec has: the keys of SSH, the network, and the settings of the system. base has all else,
+// and is not changed. An address, a gateway or a name server needs base.Network.Interface. A setting that the built-in templates do not
+// have, such as a subscription of RHEL, is an error. The error joins all that a machine would boot without.
+func (p ProviderSpec) Config(base Config) (Config, error) {
+	c := base
+	c.SSHKeys = slices.Clone(base.SSHKeys)
+	for _, key := range p.sshKeys {
+		if key = strings.TrimSpace(key); !slices.Contains(c.SSHKeys, key) {
+			c.SSHKeys = append(c.SSHKeys, key)
+		}
+	}
+	var system systemSpec
+	var err error
+	if len(p.systemSpec) > 0 {
+		err = decodeStrictly("operatingSystemSpec", p.systemSpec, &system)
+	}
+	if utility := system.ProvisioningUtility; utility != "" && utility != string(Ignition) {
+		err = errors.Join(err, errors.New("operatingSystemSpec.provisioningUtility: must be ignition or absent"))
+	}
+	c.Upgrade = base.Upgrade || system.DistUpgradeOnBoot
+	if p.network != nil {
+		err = errors.Join(err, p.network.add(&c))
+	}
+	return c, err
+}
+
+// add adds the network to a Config.
+func (n *providerNetwork) add(c *Config) error {
+	families := map[string]Families{"": c.Families, "IPv4": IPv4, "IPv6": IPv6, "IPv4+IPv6": DualStack, "IPv6+IPv4": DualStack}
+	family, known := families[n.IPFamily]
+	var errs []error
+	if !known {
+		errs = append(errs, errors.New("network.ipFamily: must be IPv4, IPv6, IPv4+IPv6, IPv6+IPv4 or absent"))
+	}
+	if c.Families = family; n.CIDR == "" && n.Gateway == "" && len(n.DNS.Servers) == 0 {
+		return errors.Join(errs...)
+	}
+	network := Network{}
+	if c.Network != nil {
+		network = *c.Network
+	}
+	if network.Interface == "" {
+		errs = append(errs, errors.New("network: the name of the interface is not known: set Network.Interface in the Config of all machines"))
+	}
+	if n.CIDR != "" {
+		address, err := netip.ParsePrefix(n.CIDR)
+		network.Addresses, errs = []netip.Prefix{address}, append(errs, named("network.cidr", "an address such as 192.0.2.7/24", err))
+	}
+	if n.Gateway != "" {
+		gateway, err := netip.ParseAddr(n.Gateway)
+		network.Gateways, errs = []netip.Addr{gateway}, append(errs, named("network.gateway", "an IP address", err))
+	}
+	if len(n.DNS.Servers) > 0 {
+		network.DNS = nil
+	}
+	for _, text := range n.DNS.Servers {
+		server, err := netip.ParseAddr(text)
+		network.DNS, errs = append(network.DNS, server), append(errs, named("network.dns.servers", "IP addresses", err))
+	}
+	c.Network = &network
+	return errors.Join(errs...)
+}
+
+// named is an error about a field, nil without err.
+func named(field, want string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: must be %s", field, want)
+}
