@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 // Driver creates, finds and deletes instances at one provider. It knows no Kubernetes objects. What is optional is in Validator,
@@ -48,9 +49,10 @@ type Lister interface {
 	List(ctx context.Context, r Request) ([]Instance, error)
 }
 
-// CloudConfigurer is a Driver that writes the configuration file of its cloud provider for the kubelet.
+// CloudConfigurer is a Driver whose machines need a file of the cloud, such as /etc/kubernetes/cloud-config. GetCloudConfig returns it, and
+// a File without a Path for a request that needs none.
 type CloudConfigurer interface {
-	GetCloudConfig(ctx context.Context, r Request) (string, error)
+	GetCloudConfig(ctx context.Context, r Request) (userdata.File, error)
 }
 
 // Request is what a Driver is asked for. A Driver must not change what it refers to. Its text form has neither user data nor
@@ -64,6 +66,9 @@ type Request struct {
 	ProviderID string
 	// Spec is the provider's own content, with defaults.
 	Spec json.RawMessage
+	// OperatingSystem is the name of the system that the instance boots, such as ubuntu, where the image does not follow from Spec; empty
+	// where it does.
+	OperatingSystem string
 	// Version is the Kubernetes version, with its leading v. FailureDomain is the wanted one, empty without.
 	Version, FailureDomain string
 	// Labels are for the provider's own labels or tags, where it has such.
@@ -146,7 +151,7 @@ type Calls struct {
 	Validate       func(context.Context, Request) error
 	AddDefaults    func(json.RawMessage) (json.RawMessage, error)
 	List           func(context.Context, Request) ([]Instance, error)
-	GetCloudConfig func(context.Context, Request) (string, error)
+	GetCloudConfig func(context.Context, Request) (userdata.File, error)
 }
 
 // Decorator adds something to each call of a Driver.

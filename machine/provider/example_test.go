@@ -7,6 +7,7 @@ import (
 
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 // regional is a Driver whose kubelets need a configuration of the cloud.
@@ -14,21 +15,21 @@ type regional struct{ *fake.Driver }
 
 var _ provider.CloudConfigurer = regional{}
 
-func (regional) GetCloudConfig(_ context.Context, r provider.Request) (string, error) {
-	return fmt.Sprintf("[global]\ncluster = %q", r.Cluster), nil
+func (regional) GetCloudConfig(_ context.Context, r provider.Request) (userdata.File, error) {
+	content := fmt.Sprintf("[global]\ncluster = %q\n", r.Cluster)
+	return userdata.File{Path: "/etc/kubernetes/cloud-config", Content: userdata.NewSecret(content)}, nil
 }
 
-// First-boot data for a cloud provider in the tree has the configuration that the Driver writes.
+// First-boot data has a file for the cloud's own programs on the machine, which the Driver writes; machine.ProviderSpecs put it there.
 func ExampleCloudConfigurer() {
 	calls := provider.Of(regional{fake.NewDriver(fake.DriverOptions{})})
 	if calls.GetCloudConfig == nil {
 		fmt.Println("the Driver has none")
 		return
 	}
-	fmt.Println(calls.GetCloudConfig(context.Background(), provider.Request{Token: "uid-1", Cluster: "c1"}))
-	// Output:
-	// [global]
-	// cluster = "c1" <nil>
+	file, err := calls.GetCloudConfig(context.Background(), provider.Request{Token: "uid-1", Cluster: "c1"})
+	fmt.Println(file.Path, file.Content, err)
+	// Output: /etc/kubernetes/cloud-config REDACTED <nil>
 }
 
 // Credentials of a Secret, or else of the environment, or else of the instance that the operator runs on.

@@ -17,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 // scripted is a Driver without anything optional, whose answers a test sets.
@@ -54,7 +55,9 @@ type whole struct{ scripted }
 func (*whole) Validate(context.Context, provider.Request) error                    { return nil }
 func (*whole) AddDefaults(spec json.RawMessage) (json.RawMessage, error)           { return spec, nil }
 func (*whole) List(context.Context, provider.Request) ([]provider.Instance, error) { return nil, nil }
-func (*whole) GetCloudConfig(context.Context, provider.Request) (string, error)    { return "", nil }
+func (*whole) GetCloudConfig(context.Context, provider.Request) (userdata.File, error) {
+	return userdata.File{}, nil
+}
 
 // broken panics in every call: its Driver is nil.
 type broken struct{ *whole }
@@ -69,8 +72,8 @@ func (b broken) List(ctx context.Context, _ provider.Request) ([]provider.Instan
 	return nil, b.called(ctx)
 }
 
-func (b broken) GetCloudConfig(ctx context.Context, _ provider.Request) (string, error) {
-	return "", b.called(ctx)
+func (b broken) GetCloudConfig(ctx context.Context, _ provider.Request) (userdata.File, error) {
+	return userdata.File{}, b.called(ctx)
 }
 
 func TestAPanicOfADriver(t *testing.T) {
