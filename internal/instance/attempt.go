@@ -136,7 +136,7 @@ func spread(token string, failures int) float64 {
 // another process may have made the instance that this one was refused.
 func fingerprint(ctx context.Context, r *provider.Request) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q %q %q\n", r.Spec, r.Version, r.FailureDomain, r.Account)
+	fmt.Fprintf(sum, "%q %q %q %q %q\n", r.Spec, r.OperatingSystem, r.Version, r.FailureDomain, r.Account)
 	values, err := r.Credentials.Read(ctx)
 	fmt.Fprintf(sum, "%t\n", err != nil)
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -238,7 +238,7 @@ func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *b
 	if in.FirstBoot != nil {
 		data, ready, err := in.FirstBoot(ctx)
 		if err != nil {
-			return i, false, fmt.Errorf("read first-boot data: %w", err)
+			return i, false, provider.Errorf(provider.Unavailable, "read first-boot data: %w", err) // whatever it is, it may end without an event
 		}
 		if !ready {
 			return i, true, nil

@@ -226,6 +226,9 @@ func TestDataForTheFirstBootComesBeforeTheInstance(t *testing.T) {
 	failure = errors.New("no connection")
 	require.Contains(t, c.ensure(&in).Message, "read first-boot data: no connection")
 	c.passes(time.Minute)
+	failure = provider.Errorf(provider.Invalid, "the Secret has no user data") // its Secret may be mended, which nothing of the Request shows
+	require.Contains(t, c.ensure(&in).Message, "the Secret has no user data")
+	c.passes(time.Minute)
 	data, failure = []byte("hello"), nil
 	require.True(t, c.runs(&in))
 	require.Equal(t, "hello", c.UserData("1"))
