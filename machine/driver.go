@@ -28,8 +28,11 @@ type DriverOptions struct {
 	// Driver is asked with what it returns beside the error, such as Credentials. Default: contract.MachineState.Provider.Spec, without
 	// credentials.
 	RequestOf func(context.Context, *contract.MachineState) (provider.Request, error)
-	// UserData returns the first-boot data, once before each creation. Nil: the instance needs none, and does not wait for bootstrap data.
-	UserData func(context.Context, *contract.MachineState) ([]byte, error)
+	// UserData returns the first-boot data, before each attempt to create the instance: BootstrapData, the UserData of MachineClasses, that of
+	// ProviderSpecs, or your own. The Request is what the Driver is asked for, without the Driver's defaults. It is called from several
+	// goroutines, and neither keeps nor changes its arguments. An error is retried with back-off. Nil: the instance needs none, and does not
+	// wait for bootstrap data.
+	UserData func(context.Context, *Scope, provider.Request) ([]byte, error)
 	// WithoutBootstrap: UserData does not depend on bootstrap data of the Machine, such as that of MachineClasses, and is called at once.
 	WithoutBootstrap bool
 	// Backoff says how long to wait after an error. Default provider.DefaultBackoff().
@@ -105,7 +108,7 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 			if !d.WithoutBootstrap && !s.State.BootstrapReady.Or(false) && !s.State.DataSecretName.Found() {
 				return nil, false, nil
 			}
-			data, err = d.UserData(ctx, &s.State)
+			data, err = d.UserData(ctx, s, r)
 			return data, true, err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 // MachineClasses have MachineClasses, of Gardener or of your own, and their Secrets be the input of a Driver: pass its methods as
@@ -35,9 +36,9 @@ type MachineClasses struct {
 	Classes client.Reader
 	// Secrets reads the Secrets of a class, in each pass too: another credential ends the wait of a Machine that was refused. Required.
 	Secrets client.Reader
-	// Token returns a bootstrap token for a Machine, which takes the place of <<BOOTSTRAP_TOKEN>> in its user data. Nil: user data with that
-	// placeholder is an error.
-	Token func(context.Context, *contract.MachineState) (string, error)
+	// Token returns a bootstrap token for a Machine, as JoinTokens do, which takes the place of <<BOOTSTRAP_TOKEN>> in its user data. Nil:
+	// user data with that placeholder is an error.
+	Token func(context.Context, *Scope) (userdata.Secret, error)
 	// Fallback are the credentials with which an instance is deleted whose class is gone; nil: none.
 	Fallback provider.Credentials
 }
@@ -73,7 +74,8 @@ func (c MachineClasses) RequestOf(ctx context.Context, m *contract.MachineState)
 
 // UserData returns the user data of the class of a Machine, with the name of the Machine and its bootstrap token in place of
 // <<MACHINE_NAME>> and <<BOOTSTRAP_TOKEN>>, or of their URL-encoded forms, which Ignition has.
-func (c MachineClasses) UserData(ctx context.Context, m *contract.MachineState) ([]byte, error) {
+func (c MachineClasses) UserData(ctx context.Context, s *Scope, _ provider.Request) ([]byte, error) {
+	m := &s.State
 	class, err := c.read(ctx, m)
 	if err != nil {
 		return nil, err
@@ -94,11 +96,11 @@ func (c MachineClasses) UserData(ctx context.Context, m *contract.MachineState) 
 	if c.Token == nil {
 		return nil, errors.New("the user data has " + placeholder + ", and MachineClasses.Token is not set")
 	}
-	token, err := c.Token(ctx, m)
+	token, err := c.Token(ctx, s)
 	if err != nil {
-		return nil, fmt.Errorf("bootstrap token of Machine %s: %w", m.Key, err)
+		return nil, fmt.Errorf("user data of Machine %s: %w", m.Key, err)
 	}
-	return replaced(text, placeholder, token), nil
+	return replaced(text, placeholder, token.Reveal()), nil
 }
 
 // replaced puts a value in the place of a placeholder and of its URL-encoded form.

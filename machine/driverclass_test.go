@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 // classGVK is the kind of Gardener's MachineClasses.
@@ -60,12 +61,22 @@ func ofClass(name string) *contract.MachineState {
 	return m
 }
 
+func scopeOf(m *contract.MachineState) *machine.Scope {
+	s := &machine.Scope{}
+	s.State = *m
+	return s
+}
+
+func tokenOf(token string, err error) func(context.Context, *machine.Scope) (userdata.Secret, error) {
+	return func(context.Context, *machine.Scope) (userdata.Secret, error) { return userdata.NewSecret(token), err }
+}
+
 func TestAMachineClassAndItsSecretsAreTheInputOfADriver(t *testing.T) {
 	t.Parallel()
 	store := classStore(t)
 	classes := machine.MachineClasses{
 		Classes: store.Client(), Secrets: store.Client(),
-		Token: func(context.Context, *contract.MachineState) (string, error) { return "abc.def", nil },
+		Token: tokenOf("abc.def", nil),
 	}
 	r, err := classes.RequestOf(t.Context(), ofClass("small"))
 	require.NoError(t, err)
@@ -74,7 +85,7 @@ func TestAMachineClassAndItsSecretsAreTheInputOfADriver(t *testing.T) {
 	values, err := r.Credentials.Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, provider.Values{"token": []byte("right")}, values, "the user data is no credential")
-	data, err := classes.UserData(t.Context(), ofClass("small"))
+	data, err := classes.UserData(t.Context(), scopeOf(ofClass("small")), provider.Request{})
 	require.NoError(t, err)
 	require.Equal(t, "join abc.def as m+1", string(data))
 
@@ -117,11 +128,11 @@ func TestAMachineClassThatCannotBeUsedSaysWhy(t *testing.T) {
 	store := classStore(t)
 	fallback := func(context.Context) (provider.Values, error) { return provider.Values{"token": []byte("mine")}, nil }
 	classes := machine.MachineClasses{Classes: store.Client(), Secrets: store.Client(), Fallback: fallback}
-	_, err := classes.UserData(t.Context(), ofClass("small"))
+	_, err := classes.UserData(t.Context(), scopeOf(ofClass("small")), provider.Request{})
 	require.ErrorContains(t, err, "MachineClasses.Token is not set")
-	classes.Token = func(context.Context, *contract.MachineState) (string, error) { return "", errors.New("no connection") }
-	_, err = classes.UserData(t.Context(), ofClass("small"))
-	require.ErrorContains(t, err, "bootstrap token of Machine default/m 1: no connection")
+	classes.Token = tokenOf("", errors.New("no connection"))
+	_, err = classes.UserData(t.Context(), scopeOf(ofClass("small")), provider.Request{})
+	require.ErrorContains(t, err, "user data of Machine default/m 1: no connection")
 
 	r, err := classes.RequestOf(t.Context(), ofClass("gone"))
 	require.ErrorContains(t, err, "read MachineClass default/gone")
@@ -139,7 +150,7 @@ func TestAMachineClassThatCannotBeUsedSaysWhy(t *testing.T) {
 	require.NoError(t, err, "Secrets are read when they are needed")
 	_, err = r.Credentials.Read(t.Context())
 	require.ErrorIs(t, err, provider.ErrNoCredentials)
-	_, err = classes.UserData(t.Context(), ofClass("small"))
+	_, err = classes.UserData(t.Context(), scopeOf(ofClass("small")), provider.Request{})
 	require.ErrorIs(t, err, provider.ErrNoCredentials)
 }
 
@@ -153,8 +164,8 @@ func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
 		RequestOf: func(ctx context.Context, m *contract.MachineState) (provider.Request, error) { //nolint:gocritic // classes come later
 			return classes.RequestOf(ctx, m)
 		},
-		UserData: func(ctx context.Context, m *contract.MachineState) ([]byte, error) { //nolint:gocritic // classes come later
-			return classes.UserData(ctx, m)
+		UserData: func(ctx context.Context, s *machine.Scope, r provider.Request) ([]byte, error) { //nolint:gocritic // classes come later
+			return classes.UserData(ctx, s, r)
 		},
 	})
 	steps = steps.Remove(machine.StepBootstrap)
@@ -165,7 +176,7 @@ func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
 		before: func(w *world) {
 			classes = machine.MachineClasses{
 				Classes: w.client, Secrets: w.client,
-				Token:    func(context.Context, *contract.MachineState) (string, error) { return "abc.def", nil },
+				Token:    tokenOf("abc.def", nil),
 				Fallback: func(context.Context) (provider.Values, error) { return provider.Values{"token": []byte("right")}, nil },
 			}
 		},

@@ -3,12 +3,14 @@ package machine_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 // A Driver takes the place of infrastructure objects: here, of Machines whose specification is inside the Machine.
@@ -35,14 +37,52 @@ func ExampleWithDriver() {
 // deleted with other credentials.
 func ExampleMachineClasses() {
 	api := fake.NewStore(fake.Options{}).Client() // of the manager: its cache, and its client
+	tokens := machine.JoinTokens{}                // in the place of <<BOOTSTRAP_TOKEN>>
 	classes := machine.MachineClasses{
-		Classes: api, Secrets: api,
+		Classes: api, Secrets: api, Token: tokens.Token,
 		Fallback: func(context.Context) (provider.Values, error) { return provider.Values{"token": nil}, nil },
 	}
 	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls:     provider.Of(fake.NewDriver(fake.DriverOptions{})),
 		RequestOf: classes.RequestOf, UserData: classes.UserData, WithoutBootstrap: true,
 	})
+	steps = machine.WithJoinTokens(steps, tokens)
+	fmt.Println(len(steps) - len(machine.Steps()))
+	// Output: 1
+}
+
+// The instances of a Driver boot with what a bootstrap provider of Cluster API has made.
+func ExampleBootstrapData() {
+	api := fake.NewStore(fake.Options{}).Client() // of the manager: GetAPIReader()
+	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+		Calls: provider.Of(fake.NewDriver(fake.DriverOptions{})), UserData: machine.BootstrapData(api),
+	})
 	fmt.Println(len(steps) == len(machine.Steps()))
 	// Output: true
+}
+
+// Machines contain their operating system, as Kubermatic's do, and join with a token of their own.
+func ExampleProviderSpecs() {
+	calls, tokens := provider.Of(fake.NewDriver(fake.DriverOptions{})), machine.JoinTokens{Life: time.Hour}
+	specs := machine.ProviderSpecs{
+		Config: func(_ context.Context, s *machine.Scope) (userdata.Config, error) {
+			return userdata.Config{
+				Version: "v1.36.3", // of Machines without one
+				Cluster: userdata.Cluster{Server: "https://192.0.2.1:6443", CA: "-----BEGIN CERTIFICATE-----"},
+				Node:    userdata.Node{Name: s.State.Key.Name},
+				Network: &userdata.Network{Interface: "ens3"}, // for those with an address of their own
+			}, nil
+		},
+		Token: tokens.Token, System: userdata.Builtin, CloudConfig: calls.GetCloudConfig,
+		Credentials: func(*contract.MachineState) (string, provider.Credentials) {
+			return "cloud", provider.FromEnvironment(map[string]string{"token": "CLOUD_TOKEN"}, os.LookupEnv)
+		},
+	}
+	steps := machine.WithDriver(machine.Steps().Remove(machine.StepBootstrap), machine.DriverOptions{
+		Calls: calls, RequestOf: specs.RequestOf, UserData: specs.UserData, WithoutBootstrap: true,
+	})
+	options := machine.Options{Steps: machine.WithJoinTokens(steps, tokens)}
+	rights := machine.JoinTokenPolicyRules() // of a Role in kube-system of the cluster that the machines join
+	fmt.Println(options.Steps[0].Name, rights[0].Resources)
+	// Output: finalizer [secrets]
 }

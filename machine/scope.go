@@ -153,6 +153,8 @@ type recollection struct {
 	watched watchedNode
 	// unreadSince is since when Nodes or referenced objects are unread, zero while they are read.
 	unreadSince time.Time
+	// token is the bootstrap token of the Machine.
+	token joinToken
 
 	ofDeletion
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -51,6 +52,8 @@ type worldOptions struct {
 	ports func(ctrl.Manager, *machine.Ports)
 	// clusters has Clusters served and read.
 	clusters bool
+	// logger gets what the reconciler logs; by default nothing does.
+	logger logr.Logger
 	// kind is the kind of Machine; by default that of cluster.x-k8s.io/v1beta2.
 	kind contract.Kind
 }
@@ -80,7 +83,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 			o.before(w)
 		}
 	})
-	providers, ours := w.manager("provider"), w.manager(userAgent)
+	providers, ours := w.manager("provider"), w.Manager(userAgent, ctrl.Options{Logger: o.logger})
 	if !o.noCRDs {
 		require.NoError(t, o.infrastructure.SetupWithManager(providers))
 		require.NoError(t, o.bootstrap.SetupWithManager(providers))

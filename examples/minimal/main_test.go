@@ -2,18 +2,17 @@ package main
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/apitest/testenv"
-	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
@@ -33,8 +32,10 @@ func TestMachinesComeAndGo(t *testing.T) {
 	labels := map[string]any{"pool": "workers"}
 	workers := testenv.Object(kinds.Deployment.GVK, "workers")
 	template := map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{
-		"versions":     map[string]any{"kubelet": "1.36.3"},
-		"providerSpec": map[string]any{"value": map[string]any{"size": "small"}},
+		"versions": map[string]any{"kubelet": "1.36.3"},
+		"providerSpec": map[string]any{"value": map[string]any{
+			"operatingSystem": "ubuntu", "cloudProviderSpec": map[string]any{"size": "small"},
+		}},
 	}}
 	selector := map[string]any{"matchLabels": labels}
 	workers.Object["spec"] = map[string]any{"replicas": int64(2), "selector": selector, "template": template}
@@ -62,10 +63,12 @@ func TestMachinesComeAndGo(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, m.GetName(), boot.NodeName)
 	}
-	var tokens corev1.SecretList
-	require.NoError(t, env.Client.List(t.Context(), &tokens))
-	require.Len(t, tokens.Items, cloud.Calls(provider.OpCreate), "one for each creation")
-	require.True(t, strings.HasPrefix(tokens.Items[0].Name, "bootstrap-token-"))
+	require.Equal(t, 2, env.Store.CountRequests(fake.Match("create", schema.GroupKind{Kind: "Secret"}, "")), "a token for each")
+	env.Eventually("the tokens are gone", func() string {
+		var tokens corev1.SecretList
+		require.NoError(t, env.Client.List(t.Context(), &tokens))
+		return map[bool]string{false: "some are there"}[len(tokens.Items) == 0]
+	})
 
 	env.Change(workers, func(u *unstructured.Unstructured) { u.Object["spec"].(map[string]any)["replicas"] = int64(1) })
 	running(1)

@@ -275,3 +275,19 @@ func ReadSecret(ctx context.Context, reader client.Reader, key types.NamespacedN
 	}
 	return secret, nil
 }
+
+// ReadBootstrapData returns the bootstrap data in the Secret that a Machine names. Rule: Cluster API's bootstrap contract.
+func ReadBootstrapData(ctx context.Context, reader client.Reader, key types.NamespacedName) ([]byte, error) {
+	secret, err := ReadSecret(ctx, reader, key)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("the Secret %s does not exist, and the Machine names it as that of its bootstrap data", key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", key, err)
+	}
+	data, found := secret.Data["value"]
+	if !found {
+		return nil, fmt.Errorf("the Secret %s has no key value: its bootstrap provider must set it", key)
+	}
+	return data, nil
+}

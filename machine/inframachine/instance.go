@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -102,8 +101,8 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	}
 }
 
-// firstBoot returns the bootstrap data of the Machine. It reads the Secret from the API server: it is needed once, so a cache of all
-// Secrets would be a waste and a risk.
+// firstBoot returns the bootstrap data of the Machine. It reads the Secret from the API server: it is needed
+// once, so a cache of all Secrets would be a waste and a risk.
 func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err error) {
 	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.Machine.DataSecretName.Or("")}
 	if key.Name == "" {
@@ -113,18 +112,8 @@ func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err err
 		data, err = read(ctx, key)
 		return data, true, err
 	}
-	secret, err := external.ReadSecret(ctx, s.env.ports.APIReader, key)
-	if apierrors.IsNotFound(err) {
-		return nil, true, fmt.Errorf("the Secret %s does not exist, and the Machine names it as that of its bootstrap data", key)
-	}
-	if err != nil {
-		return nil, true, fmt.Errorf("read Secret %s: %w", key, err)
-	}
-	data, found := secret.Data["value"]
-	if !found {
-		return nil, true, fmt.Errorf("the Secret %s has no key value: its bootstrap provider must set it", key)
-	}
-	return data, true, nil
+	data, err = external.ReadBootstrapData(ctx, s.env.ports.APIReader, key)
+	return data, true, err
 }
 
 // deleteInstanceStep deletes the instance, and waits until the Driver says that nothing is left. An instance that another InfraMachine has

@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -40,7 +39,7 @@ func TestE2EAMachineBootsARealKubelet(t *testing.T) {
 	w := newBareWorld(t, plane)
 	driver := newHollow(plane)
 	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
-		Calls: provider.Of(driver), UserData: w.bootstrapData, Poll: time.Second,
+		Calls: provider.Of(driver), UserData: machine.BootstrapData(w.client), Poll: time.Second,
 	})
 	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
 	w.startReconciler(kind, machine.Options{Steps: steps, Policy: ofSilentNodes()}, &warnings{})
@@ -121,15 +120,6 @@ func (w *world) bootable(name string) *unstructured.Unstructured {
 	m := fake.Machine(name, fake.WithField(map[string]any{"dataSecretName": name}, "spec", "bootstrap"))
 	require.NoError(w.t, w.client.Create(w.t.Context(), m))
 	return m
-}
-
-// bootstrapData is the DriverOptions.UserData of a Cluster API bootstrap provider.
-func (w *world) bootstrapData(ctx context.Context, m *contract.MachineState) ([]byte, error) {
-	var secret corev1.Secret
-	if err := w.client.Get(ctx, clientKey(m.Key.Namespace, m.DataSecretName.Or("")), &secret); err != nil {
-		return nil, err
-	}
-	return secret.Data["value"], nil
 }
 
 // nodesSeen is what a watch of Nodes showed. Safe for concurrent use.

@@ -25,33 +25,42 @@ const (
 // config says what the Node becomes; Version and Cluster are filled in. Without Node.OmitUninitialized the Node has the taint that a
 // Machine reconciler removes.
 func hollowFirstBoot(ctx context.Context, plane *cluster.ControlPlane, config userdata.Config) (userdata.Document, error) {
-	doc, err := renderedFirstBoot(ctx, plane, config)
+	token := newToken()
+	err := issued(ctx, plane, token, config.Node.Name)
 	if err != nil {
-		return userdata.Document{}, fmt.Errorf("first boot of %s: %w", config.Node.Name, err)
+		return userdata.Document{}, err
 	}
-	return doc, nil
+	return renderedFirstBoot(plane, token, config)
 }
 
-func renderedFirstBoot(ctx context.Context, plane *cluster.ControlPlane, config userdata.Config) (userdata.Document, error) {
-	admin, token := plane.Config(), newToken()
-	client, err := kubernetes.NewForConfig(admin)
+// issued creates the object of a bootstrap token.
+func issued(ctx context.Context, plane *cluster.ControlPlane, token userdata.Secret, node string) error {
+	client, err := kubernetes.NewForConfig(plane.Config())
 	if err != nil {
-		return userdata.Document{}, err
+		return err
 	}
-	secret, err := userdata.TokenSecret(token, time.Now().Add(tokenLife), "first boot of "+config.Node.Name)
+	secret, err := userdata.TokenSecret(token, time.Now().Add(tokenLife), "first boot of "+node)
 	if err != nil {
-		return userdata.Document{}, err
+		return err
 	}
 	if _, err := client.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
-		return userdata.Document{}, fmt.Errorf("create its bootstrap token: %w", err)
+		return fmt.Errorf("create the bootstrap token of %s: %w", node, err)
 	}
+	return nil
+}
+
+func renderedFirstBoot(plane *cluster.ControlPlane, token userdata.Secret, config userdata.Config) (userdata.Document, error) {
 	system, err := userdata.Builtin(userdata.Ubuntu2404)
 	if err != nil {
 		return userdata.Document{}, err
 	}
 	config.Version = kubeletVersion
-	config.Cluster = userdata.Cluster{Server: admin.Host, CA: string(admin.CAData), Token: token}
-	return userdata.Render(system, config)
+	config.Cluster = userdata.Cluster{Server: plane.Config().Host, CA: string(plane.Config().CAData), Token: token}
+	doc, err := userdata.Render(system, config)
+	if err != nil {
+		return userdata.Document{}, fmt.Errorf("first boot of %s: %w", config.Node.Name, err)
+	}
+	return doc, nil
 }
 
 // newToken returns 6 characters that name a bootstrap token and 16 that are secret.

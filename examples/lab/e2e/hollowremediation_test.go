@@ -75,15 +75,20 @@ func newKubeletWorld(t *testing.T) *kubeletWorld {
 	return w
 }
 
-// reconcilers adds them to a manager. The first-boot data of a Machine are rendered when its instance is created.
+// reconcilers adds them to a manager. The first-boot data of a Machine are rendered when its instance is created, with a token of its own.
 func (w *kubeletWorld) reconcilers(ctx context.Context, mgr ctrl.Manager) error {
-	boot := func(ctx context.Context, m *contract.MachineState) ([]byte, error) {
-		doc, err := hollowFirstBoot(ctx, w.plane, userdata.Config{Node: userdata.Node{Name: m.Key.Name}, Kubelet: leased()})
+	var tokens machine.JoinTokens
+	boot := func(ctx context.Context, s *machine.Scope, _ provider.Request) ([]byte, error) {
+		token, err := tokens.Token(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		doc, err := renderedFirstBoot(w.plane, token, userdata.Config{Node: userdata.Node{Name: s.State.Key.Name}, Kubelet: leased()})
 		return doc.Bytes(), err
 	}
-	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
+	steps := machine.WithJoinTokens(machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: provider.Of(w.driver), UserData: boot, WithoutBootstrap: true, Poll: time.Second,
-	})
+	}), tokens)
 	ports, err := machine.PortsFromManager(ctx, mgr, machine.Options{})
 	if err != nil {
 		return err
@@ -147,7 +152,7 @@ func (w *kubeletWorld) endsNever(node string) *corev1.Pod {
 	return pod
 }
 
-// left waits until no pod, Node or instance is left but those of some Nodes.
+// left waits until no pod, Node or instance is left but those of some Nodes, and no join token.
 func (w *kubeletWorld) left(nodes ...string) {
 	w.t.Helper()
 	alive := map[string]bool{}
@@ -168,6 +173,12 @@ func (w *kubeletWorld) left(nodes ...string) {
 			if !alive[have.Items[i].Name] {
 				return "Node " + have.Items[i].Name
 			}
+		}
+		var secrets corev1.SecretList
+		require.NoError(w.t, w.client.List(w.t.Context(), &secrets, client.InNamespace(metav1.NamespaceSystem),
+			client.MatchingFields{"type": string(corev1.SecretTypeBootstrapToken)}))
+		if len(secrets.Items) > 0 {
+			return "token " + secrets.Items[0].Name
 		}
 		instances, err := w.driver.List(w.t.Context(), provider.Request{Cluster: "demo"})
 		require.NoError(w.t, err)

@@ -56,10 +56,12 @@ func Over(t T, store *fake.Store) *Env {
 }
 
 // Manager returns a manager over the Store that sends its requests with a user agent. Its controllers run four workers, and may have the
-// names of those in other managers. Of options.Controller only UsePriorityQueue is used.
+// names of those in other managers. Without a logger it logs nothing. Of options.Controller only UsePriorityQueue is used.
 func (e *Env) Manager(agent string, options ctrl.Options) ctrl.Manager {
 	e.T.Helper()
-	options.Logger = logr.Discard()
+	if options.Logger.GetSink() == nil {
+		options.Logger = logr.Discard()
+	}
 	options.Controller = config.Controller{
 		SkipNameValidation: new(true), MaxConcurrentReconciles: 4, UsePriorityQueue: options.Controller.UsePriorityQueue,
 	}

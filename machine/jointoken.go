@@ -1,0 +1,189 @@
+package machine
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machine/userdata"
+)
+
+// JoinTokens issue a bootstrap token for each Machine, in the cluster that the machine joins: as a Secret in kube-system whose name follows
+// from the UID of the Machine, so that all attempts to create the instance have the same token. Pass Token as MachineClasses.Token or
+// ProviderSpecs.Token, and the steps through WithJoinTokens. Safe for concurrent use.
+type JoinTokens struct {
+	// Life is for how long a token is valid. While a Machine waits for its Node, the token is renewed when half of that is over. Default one
+	// hour.
+	Life time.Duration
+	// Groups are the groups of those who have a token, beside system:bootstrappers, and begin with system:bootstrappers:.
+	Groups []string
+}
+
+// StepJoinToken is the name of the step of WithJoinTokens.
+const StepJoinToken = "join-token"
+
+// WithJoinTokens returns steps with one behind StepNode that renews the token of a Machine while its Node is missing, and deletes it when
+// the Node has joined or the Machine is being deleted. Nothing waits for that: a token that cannot be deleted expires. So does one that no
+// process renews, or whose Node joins while no process runs; a machine that has not joined with it by then never will, and is for a
+// health check to replace.
+func WithJoinTokens(steps engine.Steps[*Scope], t JoinTokens) engine.Steps[*Scope] {
+	return steps.InsertAfter(StepNode, Step{Name: StepJoinToken, On: engine.InBoth, Run: t.step})
+}
+
+// JoinTokenPolicyRules are the rights that JoinTokens need in the namespace kube-system of the cluster that machines join.
+func JoinTokenPolicyRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "delete", "get", "patch"}}}
+}
+
+// joinToken is what a process remembers about the token of a Machine.
+type joinToken struct {
+	// expires is when the token ends; zero while this process has not seen it.
+	expires time.Time
+	// gone: the token was deleted.
+	gone bool
+}
+
+// Token returns the token of a Machine, which is valid for half of its Life at least. It issues the token if there is none. An error that
+// matches cluster.ErrNotConnected means that the cluster cannot be reached now.
+func (t JoinTokens) Token(ctx context.Context, s *Scope) (userdata.Secret, error) {
+	if s.NodesErr != nil {
+		return userdata.Secret{}, s.NodesErr
+	}
+	secret, err := readToken(ctx, s)
+	if err != nil {
+		return userdata.Secret{}, err
+	}
+	if secret == nil {
+		return t.issue(ctx, s)
+	}
+	token := userdata.NewSecret(string(secret.Data["token-id"]) + "." + string(secret.Data["token-secret"]))
+	return token, t.renew(ctx, s, secret)
+}
+
+// tokenID is the first half of the token of a Machine. Two Machines have the same once in a thousand million times.
+func tokenID(machine types.UID) string {
+	sum := sha256.Sum256([]byte(machine))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:6]
+}
+
+// ownerKey is the key of a token's Secret that has the UID of the Machine. The API server does not look at it.
+const ownerKey = "machine-uid"
+
+// readToken returns the Secret with the token of a Machine, nil without.
+func readToken(ctx context.Context, s *Scope) (*corev1.Secret, error) {
+	reader := s.Workload.APIReader
+	if reader == nil {
+		reader = s.Workload.Client
+	}
+	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + tokenID(s.State.UID)}
+	secret, err := external.ReadSecret(ctx, reader, key)
+	switch {
+	case external.SaysGone(err):
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, fmt.Errorf("bootstrap token: read Secret %s: %w", key, err)
+	case string(secret.Data[ownerKey]) != string(s.State.UID):
+		return nil, fmt.Errorf("bootstrap token: Secret %s is that of another machine: it expires, or delete it", key)
+	}
+	return secret, nil
+}
+
+// issue creates the token of a Machine.
+func (t JoinTokens) issue(ctx context.Context, s *Scope) (userdata.Secret, error) {
+	token := userdata.NewSecret(tokenID(s.State.UID) + "." + strings.ToLower(rand.Text())[:16])
+	expires := s.Now.Add(t.life())
+	secret, err := userdata.TokenSecret(token, expires, "Machine "+s.State.Key.String(), t.Groups...)
+	if err != nil {
+		return userdata.Secret{}, err
+	}
+	secret.Data[ownerKey] = []byte(s.State.UID)
+	if err := s.Workload.Client.Create(ctx, secret); err != nil {
+		return userdata.Secret{}, fmt.Errorf("bootstrap token: create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	s.memory.token = joinToken{expires: expires}
+	return token, nil
+}
+
+func (t JoinTokens) life() time.Duration {
+	if t.Life <= 0 {
+		return time.Hour
+	}
+	return t.Life
+}
+
+// renew has a token live longer when half of its life is over.
+func (t JoinTokens) renew(ctx context.Context, s *Scope, secret *corev1.Secret) error {
+	expires, err := time.Parse(time.RFC3339, string(secret.Data["expiration"]))
+	if err != nil || expires.Before(s.Now.Add(t.life()/2)) {
+		expires = s.Now.Add(t.life())
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": secret.UID},
+			"data": map[string][]byte{"expiration": []byte(expires.UTC().Format(time.RFC3339))}})
+		if err != nil {
+			return err
+		}
+		if err := s.Workload.Client.Patch(ctx, secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return fmt.Errorf("bootstrap token: renew: %w", err)
+		}
+	}
+	s.memory.token = joinToken{expires: expires}
+	return nil
+}
+
+// step renews the token of a Machine, or deletes it. Of a Machine that has its Node, a process deletes only the token that it has seen.
+func (t JoinTokens) step(ctx context.Context, s *Scope) (Result, error) {
+	memory, joined := &s.memory.token, s.State.Node.UID != ""
+	switch {
+	case s.NodesErr != nil: // an event follows
+		return Result{}, nil //nolint:nilerr // the condition of the Node has it
+	case memory.gone && (joined || s.Deleting()), joined && memory.expires.IsZero():
+		return Result{}, nil
+	case joined || s.Deleting():
+		err := deleteToken(ctx, s)
+		if err == nil {
+			*memory = joinToken{gone: true}
+		} else if s.Deleting() { // it expires, and nothing waits for it
+			log.FromContext(ctx).Error(err, "The bootstrap token of a Machine in deletion stays until it expires")
+			err = nil
+		}
+		return Result{}, err
+	case s.State.ProviderID == "": // each attempt to create the instance asks for the token
+		return Result{}, nil
+	}
+	due := memory.expires.Add(-t.life() / 2)
+	if due.After(s.Now) {
+		return Result{RequeueAfter: due.Sub(s.Now)}, nil
+	}
+	secret, err := readToken(ctx, s)
+	if err == nil && secret != nil {
+		err = t.renew(ctx, s, secret)
+	}
+	*memory = joinToken{expires: s.Now.Add(t.life())} // of one that is gone too, or never was: nothing changes that
+	return Result{RequeueAfter: t.life() / 2}, err
+}
+
+// deleteToken deletes the token of a Machine.
+func deleteToken(ctx context.Context, s *Scope) error {
+	secret, err := readToken(ctx, s)
+	if err != nil || secret == nil {
+		return err
+	}
+	err = s.Workload.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
+	if err != nil && !external.SaysGone(err) {
+		return fmt.Errorf("bootstrap token: delete: %w", err)
+	}
+	return nil
+}
