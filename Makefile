@@ -199,8 +199,9 @@ verify: $(CONTROLLERGEN) ## Formatting, go.mod, generated files and go vet
 	@for module in $(TESTED); do (cd "$$module"; $(GO) vet ./...; $(GO) vet -tags e2e ./...); done
 
 .PHONY: verify-userdata
-verify-userdata: ## First-boot data by the tools that read it: cloud-init, shellcheck, a scratch root (needs root; installs both tools with apt-get)
-	@missing=; for tool in cloud-init shellcheck; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+verify-userdata: ## First-boot data by the tools that read it, from cloud-init to NetworkManager (needs root; installs them with apt-get)
+	@missing=; for tool in cloud-init shellcheck netplan:netplan.io nmcli:network-manager /lib/systemd/systemd-networkd:systemd; do \
+		command -v $${tool%:*} >/dev/null || missing="$$missing $${tool#*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 		echo "verify-userdata: missing:$$missing; install that, or run this as root where apt-get is"; exit 1; \

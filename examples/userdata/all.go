@@ -98,11 +98,13 @@ func everything(c userdata.Config) userdata.Config {
 	}
 	c.Proxy = userdata.Proxy{HTTP: userdata.NewSecret(proxy), HTTPS: userdata.NewSecret(proxy), No: []string{"127.0.0.1", ".example.com"}}
 	c.Upgrade = true
-	c.SSHKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPmHdA6HxU1pT4WmNnZ8GT2jYNQ4d5oV8Zb4q0m1kTzd operator@example.com"}
+	c.SSHKeys = []string{sshKey}
 	c.HostCAs, c.SandboxImage = c.Cluster.CA+c.Cluster.CA, "registry.example.com/pause:3.10.1"
 	c.Files = []userdata.File{{Path: "/etc/motd", Mode: 0o644, Content: userdata.NewSecret("Grüße\n")}}
 	return c
 }
+
+const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPmHdA6HxU1pT4WmNnZ8GT2jYNQ4d5oV8Zb4q0m1kTzd operator@example.com"
 
 const proxy = "http://user:p%40$HOME$(reboot);!&@proxy.example.com:3128"
 
@@ -127,6 +129,13 @@ func writeAll(folder string, out io.Writer) error {
 	documents, err := all()
 	if err != nil {
 		return err
+	}
+	some, err := partly()
+	if err != nil {
+		return err
+	}
+	for _, name := range userdata.Names() {
+		documents = append(documents, some[name]...)
 	}
 	largest := 0
 	for _, d := range documents {

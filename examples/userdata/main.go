@@ -2,7 +2,7 @@
 //
 //	go run ./examples/userdata render -system flatcar -server https://192.0.2.1:6443 -ca ca.crt -token-file token
 //	go run ./examples/userdata all FOLDER   # every combination that the package promises
-//	go run ./examples/userdata verify       # by cloud-init, shellcheck and a scratch root; make verify-userdata installs them
+//	go run ./examples/userdata verify       # by the tools that read it, and a scratch root; make verify-userdata installs them
 package main
 
 import (
@@ -25,7 +25,8 @@ const usage = `userdata renders the data for the first boot of a machine.
   userdata verify
 
 render prints one document; -help lists its flags. all writes every combination of system, Kubernetes version, IP family and
-architecture to a folder. verify checks all of them with cloud-init and shellcheck, and runs the scripts in a scratch root; it needs root.
+architecture, and partly filled configurations, to a folder. verify checks all of them with cloud-init, shellcheck, netplan,
+NetworkManager and systemd-networkd, and runs the scripts in a scratch root; it needs root.
 `
 
 func main() {

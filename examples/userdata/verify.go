@@ -34,7 +34,10 @@ func verify(ctx context.Context, out io.Writer) error {
 	if err := checkBoots(ctx, folder, documents, out); err != nil {
 		return err
 	}
-	return checkCloudConfigs(ctx, folder, documents, out)
+	if err := checkCloudConfigs(ctx, folder, documents, out); err != nil {
+		return err
+	}
+	return checkPartly(ctx, folder, out)
 }
 
 // checkCloudConfigs runs cloud-init schema on each cloud-config, and on one that it has to refuse.
