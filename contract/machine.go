@@ -41,8 +41,9 @@ const (
 	// InPlaceSetAnnotation names the MachineSet whose template the Machine is to get.
 	InPlaceStateAnnotation = "machinist.dev/in-place-state"
 	InPlaceSetAnnotation   = "machinist.dev/in-place-set"
-	// DrainStartedAnnotation is when the drain of a Node of a pool began, and DrainedAnnotation the UID of that Node when it was drained. The
-	// pool writes both on the Node; a provider may then delete its instance.
+	// DrainStartedAnnotation is when the drain of a Node of a pool began, followed by the word cordoned where it was the pool that cordoned
+	// the Node, and DrainedAnnotation the UID of that Node when it was drained. The pool writes both on the Node; a provider may then delete
+	// its instance.
 	DrainStartedAnnotation = "machinist.dev/drain-started"
 	DrainedAnnotation      = "machinist.dev/drained-node-uid"
 	// dataSecretAnnotation names the Secret with the bootstrap data.

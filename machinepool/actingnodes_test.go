@@ -323,7 +323,7 @@ func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
 
 func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
 	marked := testNode("a", "p://a", func(n *corev1.Node) {
-		n.Spec.Unschedulable, n.Annotations = true, map[string]string{CordonedAnnotation: "2026-01-01T00:00:00Z"}
+		n.Spec.Unschedulable, n.Annotations = true, map[string]string{contract.DrainStartedAnnotation: cordonRecord}
 	})
 	asRead := metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}
 	for name, tc := range map[string]struct {

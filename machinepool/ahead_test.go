@@ -22,7 +22,7 @@ func TestADrainOfANodeWhoseStartIsYetToComeBeginsAnew(t *testing.T) {
 	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Blocked: 1}}
 	node := testNode("a", "", func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
-		n.Annotations = map[string]string{CordonedAnnotation: hoursAhead, contract.DrainStartedAnnotation: hoursAhead}
+		n.Annotations = map[string]string{contract.DrainStartedAnnotation: hoursAhead}
 	})
 	for range 2 {
 		_, err := p.drain(t.Context(), []*corev1.Node{node})

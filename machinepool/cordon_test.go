@@ -16,25 +16,33 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
+// cordonRecord is that of a Node which the pool has cordoned.
+const cordonRecord = "2026-01-01T00:00:00Z" + cordonedByPool
+
 func TestADrainBeginsWithACordonOfTheNodeAsItWasReadAndARecordOfItsBegin(t *testing.T) {
 	const began, early, ahead = "2026-01-02T11:00:00Z", "2026-01-02T12:01:00Z", "2026-01-02T17:00:00Z"
 	asRead := func(annotations, spec string) string {
 		return `{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{` + annotations + `}}` + spec + `}`
 	}
-	const now = `"` + contract.DrainStartedAnnotation + `":"2026-01-02T12:00:00Z"`
-	cordons := asRead(now+`,"`+CordonedAnnotation+`":"2026-01-02T12:00:00Z"`, `,"spec":{"unschedulable":true}`)
+	begins := func(record, spec string) string {
+		return asRead(`"`+contract.DrainStartedAnnotation+`":"`+record+`","`+contract.DrainedAnnotation+`":null`, spec)
+	}
+	const now, cordon = "2026-01-02T12:00:00Z", `,"spec":{"unschedulable":true}`
 	for name, tc := range map[string]struct {
 		cordoned bool
 		says     string
 		want     string
 	}{
-		"it has yet to begin":                       {want: cordons},
-		"it was cordoned by another":                {cordoned: true, want: asRead(now, "")},
+		"it has yet to begin":                       {want: begins(now+" cordoned", cordon)},
+		"it was cordoned by another":                {cordoned: true, want: begins(now, "")},
 		"it has begun":                              {cordoned: true, says: began},
-		"it has begun, and the Node was uncordoned": {says: began, want: asRead(`"`+CordonedAnnotation+`":"2026-01-02T12:00:00Z"`, `,"spec":{"unschedulable":true}`)},
+		"it has begun with a cordon":                {cordoned: true, says: began + " cordoned"},
+		"it has begun, and the Node was uncordoned": {says: began, want: begins(began+" cordoned", cordon)},
+		"the pool's own cordon was taken away":      {says: began + " cordoned"},
 		"it begins in a minute":                     {cordoned: true, says: early},
-		"it begins in hours":                        {cordoned: true, says: ahead, want: asRead(now, "")},
-		"what the Node says is no time":             {cordoned: true, says: "yesterday", want: asRead(now, "")},
+		"it begins in hours":                        {cordoned: true, says: ahead, want: begins(now, "")},
+		"it begins in hours, with a cordon":         {cordoned: true, says: ahead + " cordoned", want: begins(now+" cordoned", "")},
+		"what the Node says is no time":             {cordoned: true, says: "yesterday cordoned", want: begins(now, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{}
@@ -75,11 +83,11 @@ func TestMarksAreWrittenOnANodeAsItWasRead(t *testing.T) {
 	node := func(change ...func(*corev1.Node)) *corev1.Node {
 		return testNode("a", "", append(change, func(n *corev1.Node) { n.ResourceVersion, n.Spec.Unschedulable = "7", true })...)
 	}
-	ours := node(func(n *corev1.Node) { n.Annotations = map[string]string{CordonedAnnotation: "then"} })
+	ours := node(func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainStartedAnnotation: cordonRecord} })
 	require.NoError(t, p.sayDrained(t.Context(), node()))
 	require.NoError(t, p.removeMarks(t.Context(), ours))
 	require.NoError(t, p.removeMarks(t.Context(), node()))
-	removes := `{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{"` + CordonedAnnotation + `":null,"` +
+	removes := `{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{"` +
 		contract.DrainStartedAnnotation + `":null,"` + contract.DrainedAnnotation + `":null}}`
 	for i, want := range []string{
 		`{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{"` + contract.DrainedAnnotation + `":"a-uid"}}}`,
@@ -97,7 +105,7 @@ func TestANodeThatIsUncordonedAgainAndAgainHoldsUpNoOther(t *testing.T) {
 	drainer.result = runner.Result{Counts: drain.Counts{Total: 1, Terminating: 1}}
 	uncordoned := begunNode("a", func(n *corev1.Node) {
 		n.Spec.Unschedulable, n.Annotations[contract.DrainedAnnotation] = false, "a-uid"
-		n.Annotations[CordonedAnnotation] = n.Annotations[contract.DrainStartedAnnotation]
+		n.Annotations[contract.DrainStartedAnnotation] += cordonedByPool
 	})
 	require.False(t, p.wasDrained(uncordoned), "pods may be on it")
 	for range 3 {
@@ -106,7 +114,7 @@ func TestANodeThatIsUncordonedAgainAndAgainHoldsUpNoOther(t *testing.T) {
 	}
 	require.Equal(t, []string{"b", "b", "b"}, drainer.asked)
 	require.JSONEq(t, `{"metadata":{"uid":"a-uid","resourceVersion":"","annotations":{"`+contract.DrainedAnnotation+`":null,"`+
-		CordonedAnnotation+`":"2026-01-02T12:00:00Z"}},"spec":{"unschedulable":true}}`, a.patched[0],
+		contract.DrainStartedAnnotation+`":"2026-01-02T11:59:00Z cordoned"}},"spec":{"unschedulable":true}}`, a.patched[0],
 		"the provider is not to delete its instance, and the limit counts on")
 	delete(uncordoned.Annotations, contract.DrainedAnnotation)
 	drainer.result, drainer.asked = runner.Result{Done: true, Event: &drain.Blocker{Message: "somebody insists"}}, nil

@@ -1,14 +1,17 @@
 package machinepool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -46,7 +49,7 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 		return false, nil // its event is on the way, and may show that its marks were removed
 	}
 	policy, limit := p.env.options.Policy, p.State.Template.NodeDrainTimeout.Or(0)
-	began := p.drainStarted(node)
+	began, _ := p.drainStarted(node)
 	if p.over(began, limit) {
 		return p.ends(ctx, node, func() {
 			p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
@@ -123,40 +126,35 @@ func (p *Scope) awaits(node *corev1.Node, what string) {
 	}
 }
 
-// CordonedAnnotation of a Node is the time when a pool cordoned it, because its instance was about to leave. The patch that cordons a Node
-// sets it, and only applies to the Node as it was read. A Node without it is not uncordoned when its instance stays.
-const CordonedAnnotation = "machinist.dev/cordoned-by-pool-since"
+// cordonedByPool ends the value of contract.DrainStartedAnnotation on a Node that a pool has cordoned, because its instance was about to
+// leave. A Node without it is not uncordoned when its instance stays.
+const cordonedByPool = " cordoned"
 
-// marks are the annotations of a Node that leaves. contract.DrainStartedAnnotation is when its drain began.
-func marks() []string {
-	return []string{CordonedAnnotation, contract.DrainStartedAnnotation, contract.DrainedAnnotation}
-}
+// marks are the annotations of a Node that leaves.
+func marks() []string { return []string{contract.DrainStartedAnnotation, contract.DrainedAnnotation} }
 
 // hasMark reports whether a Node has a mark.
 func hasMark(node *corev1.Node) bool {
-	return slices.ContainsFunc(marks(), func(key string) bool {
-		_, found := node.Annotations[key]
-		return found
-	})
+	return slices.ContainsFunc(marks(), func(key string) bool { return metav1.HasAnnotation(node.ObjectMeta, key) })
 }
 
-// drainStarted returns when the drain of a Node began, by its own record, zero before. One whose start is yet to come begins anew: a
-// process whose clock was ahead has recorded it, and its limit would end as much later.
-func (p *Scope) drainStarted(node *corev1.Node) time.Time {
-	at, err := time.Parse(time.RFC3339, node.Annotations[contract.DrainStartedAnnotation])
+// drainStarted returns when the drain of a Node began, by its own record, zero before, and whether the pool cordoned the Node. A drain whose
+// start is yet to come begins anew: a process whose clock was ahead has recorded it, and its limit would end as much later.
+func (p *Scope) drainStarted(node *corev1.Node) (at time.Time, ours bool) {
+	text, ours := strings.CutSuffix(node.Annotations[contract.DrainStartedAnnotation], cordonedByPool)
+	at, err := time.Parse(time.RFC3339, text)
 	if err != nil || contract.IsAhead(at, p.Now) {
-		return time.Time{}
+		at = time.Time{}
 	}
-	return at
+	return at, ours && err == nil
 }
 
 // isYetToBegin reports whether the drain of a Node has no record of the begin from which every process counts the limit, or the pool has to
-// cordon the Node. A drain whose recorded begin is yet to come begins anew. The first cordon is the pool's, with its mark. What others
-// uncordon after that is up to the Drainer, unless the Node is marked as drained: that has to go with the same patch, or the provider
-// deletes an instance that may have Pods again.
+// cordon the Node. The first cordon is the pool's, with its mark. What others uncordon after that is up to the Drainer, unless the Node is
+// marked as drained: that has to go with the same patch, or the provider deletes an instance that may have Pods again.
 func (p *Scope) isYetToBegin(node *corev1.Node) bool {
-	_, ours := node.Annotations[CordonedAnnotation]
-	return p.drainStarted(node).IsZero() || !node.Spec.Unschedulable && (!ours || marksDrained(node))
+	began, ours := p.drainStarted(node)
+	return began.IsZero() || !node.Spec.Unschedulable && (!ours || marksDrained(node))
 }
 
 // beginDrains records on Nodes that their drains begin, and cordons those that are not, in one patch for each.
@@ -164,19 +162,16 @@ func (p *Scope) beginDrains(ctx context.Context, nodes []*corev1.Node) error {
 	due := slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool {
 		return !p.isYetToBegin(node) || p.env.frame.Writer.Behind(node)
 	})
-	now := p.Now.UTC().Format(time.RFC3339)
 	return p.eachNode(due, func(node *corev1.Node) error {
-		annotations, spec := map[string]any{}, map[string]any{}
-		if p.drainStarted(node).IsZero() {
-			annotations[contract.DrainStartedAnnotation] = now
-		}
-		if _, marked := node.Annotations[contract.DrainedAnnotation]; marked {
-			annotations[contract.DrainedAnnotation] = nil
-		}
+		began, ours := p.drainStarted(node)
+		record, spec := cmp.Or(began, p.Now).UTC().Format(time.RFC3339), map[string]any{}
 		if !node.Spec.Unschedulable {
-			annotations[CordonedAnnotation], spec["unschedulable"] = now, true
+			ours, spec["unschedulable"] = true, true
 		}
-		return p.writeMarks(ctx, node, annotations, spec)
+		if ours {
+			record += cordonedByPool
+		}
+		return p.writeMarks(ctx, node, map[string]any{contract.DrainStartedAnnotation: record, contract.DrainedAnnotation: nil}, spec)
 	})
 }
 
@@ -191,7 +186,7 @@ func (p *Scope) removeMarks(ctx context.Context, node *corev1.Node) error {
 	for _, key := range marks() {
 		annotations[key] = nil
 	}
-	if _, ours := node.Annotations[CordonedAnnotation]; ours {
+	if _, ours := p.drainStarted(node); ours {
 		spec["unschedulable"] = nil
 	}
 	return p.writeMarks(ctx, node, annotations, spec)

@@ -45,9 +45,8 @@ func (w *world) nodeIs(name string, cordoned, drained bool) {
 		var node corev1.Node
 		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, &node))
 		_, says := node.Annotations[contract.DrainedAnnotation]
-		_, marked := node.Annotations[machinepool.CordonedAnnotation]
 		_, begun := node.Annotations[contract.DrainStartedAnnotation]
-		if node.Spec.Unschedulable != cordoned || says != drained || ((marked || begun) && !cordoned) {
+		if node.Spec.Unschedulable != cordoned || says != drained || (begun && !cordoned) {
 			return "it is something else: " + node.String()
 		}
 		return ""

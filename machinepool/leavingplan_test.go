@@ -25,7 +25,7 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 		return testNode(name, "p://"+name, change...)
 	}
 	going := func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }
-	marked := func(n *corev1.Node) { n.Annotations = map[string]string{CordonedAnnotation: "2026-01-01T00:00:00Z"} }
+	marked := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainStartedAnnotation: cordonRecord} }
 	drained := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainedAnnotation: string(n.UID)} }
 	facts := leavingFacts{
 		Nodes: []*corev1.Node{node("stays", readyAt(now)), node("leaves", readyAt(now)), node("leaves-drained"), node("leaves-deleted", going),

@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
 )
@@ -169,8 +168,8 @@ func (w *World) drainsSince(t time.Time) bool {
 	leaving := slices.Concat(w.Objects("Node"), w.Objects("Machine"), w.Objects(poolKind))
 	return slices.ContainsFunc(leaving, func(obj *unstructured.Unstructured) bool {
 		if obj.GetKind() == "Node" {
-			at, err := time.Parse(time.RFC3339, obj.GetAnnotations()[contract.DrainStartedAnnotation])
-			return err == nil && at.Before(t)
+			at := nodeDrainStarted(obj)
+			return !at.IsZero() && at.Before(t)
 		}
 		return obj.GetDeletionTimestamp() != nil && obj.GetDeletionTimestamp().Time.Before(t)
 	})

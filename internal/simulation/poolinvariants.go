@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -108,12 +109,19 @@ func (w *World) poolDrained(node *unstructured.Unstructured) error {
 	}
 	for _, obj := range append(w.Objects(poolKind), node) {
 		began := recordOf(obj).Stages[contract.StageDrain].Start
-		if text := obj.GetAnnotations()[contract.DrainStartedAnnotation]; text != "" {
-			began, _ = time.Parse(time.RFC3339, text)
+		if at := nodeDrainStarted(obj); !at.IsZero() {
+			began = at
 		}
 		if w.apps.limit > 0 && !began.IsZero() && w.acting.clock().Since(began)+skewSlack+2*w.far >= w.apps.limit {
 			return nil
 		}
 	}
 	return w.emptied(w.acting, node, false)
+}
+
+// nodeDrainStarted is when the drain of a Node of a pool began, zero for no such record.
+func nodeDrainStarted(node *unstructured.Unstructured) time.Time {
+	text, _, _ := strings.Cut(node.GetAnnotations()[contract.DrainStartedAnnotation], " ")
+	at, _ := time.Parse(time.RFC3339, text)
+	return at
 }

@@ -95,7 +95,7 @@ func otherTruths() []truth {
 		{"a Machine that lives has no record of its deletion", "Machine", none, annotationsIn(contract.DeletionAnnotation)},
 		{"a Node of the current revision has no taint of an old one", "Node", none, outdatedTaint},
 		{"a Node that stays has no mark of one that leaves", "Node", none, annotationsIn(contract.DrainStartedAnnotation,
-			contract.DrainedAnnotation, scale.DeleteAnnotation, "machinist.dev/cordoned-by-pool-since")},
+			contract.DrainedAnnotation, scale.DeleteAnnotation)},
 		{"no slot is reserved for what is missing", ofSets, none, pendingIn},
 	}
 }
