@@ -201,6 +201,11 @@ func TestAReferencedObjectIsDeletedOnceAndByItsUID(t *testing.T) {
 	require.Empty(t, a.deleted, "it is on its way out")
 }
 
+// infraIs is what the API server has of an InfraMachinePool.
+func infraIs(uid types.UID, version string) []metav1.PartialObjectMetadata {
+	return []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "infra", UID: uid, ResourceVersion: version}}}
+}
+
 func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		e     external.Object
@@ -208,13 +213,12 @@ func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
 		want  bool
 		fails bool
 	}{
-		"none is named":   {e: refTo(external.NotReferenced), want: true},
-		"it was not read": {e: refTo(external.Unread)},
-		"as it was read": {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}},
-			want: true},
-		"changed since":       {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
-		"another of its name": {e: refTo(external.Present), api: api{there: metav1.ObjectMeta{UID: "other", ResourceVersion: "7"}}},
-		"gone":                {e: refTo(external.Present), api: api{unread: notFound(false)}},
+		"none is named":       {e: refTo(external.NotReferenced), want: true},
+		"it was not read":     {e: refTo(external.Unread)},
+		"as it was read":      {e: refTo(external.Present), api: api{listing: infraIs("infra-uid", "7")}, want: true},
+		"changed since":       {e: refTo(external.Present), api: api{listing: infraIs("infra-uid", "8")}},
+		"another of its name": {e: refTo(external.Present), api: api{listing: infraIs("other", "7")}},
+		"gone":                {e: refTo(external.Present)},
 		"unknown":             {e: refTo(external.Present), api: api{unread: errors.New("no")}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,8 +236,13 @@ func TestAnInfrastructureObjectIsCurrentOnlyAsItWasRead(t *testing.T) {
 
 func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing.T) {
 	named := func(name string) machine {
-		return machineOf(&contract.MachineState{Metadata: contract.Metadata{
-			Key: types.NamespacedName{Namespace: "default", Name: name}, UID: types.UID(name + "-uid"), ResourceVersion: "7"}}, nil)
+		obj, state := &unstructured.Unstructured{}, &contract.MachineState{}
+		obj.SetNamespace("default")
+		obj.SetName(name)
+		obj.SetUID(types.UID(name + "-uid"))
+		obj.SetResourceVersion("7")
+		state.From(obj)
+		return machineOf(state, obj)
 	}
 	going := named("going")
 	going.Deleting = actingNow

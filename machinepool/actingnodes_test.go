@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 
@@ -45,33 +46,34 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 		change func(*Scope)
 		want   bool
 	}{
-		"its instances are there":        {func(*Scope) {}, true},
-		"its instances are unread":       {func(p *Scope) { p.infrastructure = refTo(external.Unread) }, true},
-		"its Nodes are unread":           {func(p *Scope) { p.nodesKnown, p.workload.Drainer = false, nil }, true},
-		"its instances are gone":         {func(p *Scope) { p.infrastructure = refTo(external.Absent) }, false},
-		"its instances are on their way": {func(p *Scope) { p.infrastructure = going }, false},
-		"their deletion was asked for":   {func(p *Scope) { p.mem().requested.Add("infra-uid", "7", p.Now) }, false},
-		"its instances are another's":    {func(p *Scope) { p.infrastructure = foreign }, false},
-		"Machines led its instances":     {func(p *Scope) { p.machineKind = "FakeMachine" }, false},
-		"Machines may have led them":     {func(p *Scope) { p.machines, p.infrastructure = nil, refTo(external.Unread) }, false},
-		"some had no Machine": {func(p *Scope) {
-			p.machineKind, p.match.Nodes = "FakeMachine", []*corev1.Node{testNode("a", "")}
-		}, true},
-		"some may have had no Machine": {func(p *Scope) {
-			p.machineKind, p.nodesKnown, p.State.ProviderIDs = "FakeMachine", false, []string{"p://a"}
-		}, true},
-		"there is no drainer":  {func(p *Scope) { p.workload.Drainer = nil }, false},
-		"the pool says no":     {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
-		"its cluster is gone":  {func(p *Scope) { p.Cluster.Presence = external.Absent }, false},
-		"its cluster goes too": {func(p *Scope) { p.Cluster.State.Deleting = actingNow }, false},
+		"its instances are there":                {func(*Scope) {}, true},
+		"its instances are unread":               {func(p *Scope) { p.infrastructure = refTo(external.Unread) }, true},
+		"its Nodes are unread":                   {func(p *Scope) { p.nodesKnown, p.workload.Drainer, p.missed = false, nil, "unread" }, true},
+		"its instances are gone":                 {func(p *Scope) { p.infrastructure = refTo(external.Absent) }, false},
+		"its instances are on their way":         {func(p *Scope) { p.infrastructure = going }, false},
+		"their deletion was asked for":           {func(p *Scope) { p.mem().requested.Add("infra-uid", "7", p.Now) }, false},
+		"its instances are another's":            {func(p *Scope) { p.infrastructure = foreign }, false},
+		"it has none":                            {func(p *Scope) { p.match.Nodes = nil }, false},
+		"some may have had no Machine":           {func(p *Scope) { p.nodesKnown, p.match.Nodes, p.missed = false, nil, "unread" }, true},
+		"it is not known whether Nodes are gone": {func(p *Scope) { p.match.Nodes, p.missed = nil, "missed" }, true},
+		"there is no drainer":                    {func(p *Scope) { p.workload.Drainer = nil }, false},
+		"the pool says no":                       {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
+		"its cluster is gone":                    {func(p *Scope) { p.Cluster.Presence = external.Absent }, false},
+		"its cluster goes too":                   {func(p *Scope) { p.Cluster.State.Deleting = actingNow }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
 			p.workload.Drainer, p.infrastructure = &steps{}, refTo(external.Present)
+			p.match.Nodes = []*corev1.Node{testNode("a", "")}
 			tc.change(p)
 			require.Equal(t, tc.want, p.wantsDrain())
 		})
 	}
+}
+
+// unreadNodes has the Nodes of the pool unread since some time.
+func (p *Scope) unreadNodes(since time.Time) {
+	p.nodesKnown, p.match, p.missed, p.mem().nodesUnread = false, matching{}, "The Nodes cannot be read: not connected", since
 }
 
 // draining is a pass over a pool whose drain began a minute ago.
@@ -120,8 +122,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 		"waiting for Node a:\n* Pod default/web: its budget allows no eviction", message(p), "the first Node says why")
 
 	p, drainer, _ = draining(t, &api{}, 90)
-	p.nodesKnown, p.unread.Message = false, "not connected"
-	p.mem().nodesUnread = actingNow
+	p.unreadNodes(actingNow)
 	done, err = p.drainAll(t.Context())
 	require.NoError(t, err)
 	require.False(t, done)
@@ -130,8 +131,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.Equal(t, 30*time.Second, p.RequeueAfter(), "its own limit comes first")
 
 	p, _, _ = draining(t, &api{}, 0)
-	p.nodesKnown = false
-	p.mem().nodesUnread = actingNow
+	p.unreadNodes(actingNow)
 	_, err = p.drainAll(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, defaultUnreadLimit, p.RequeueAfter())
@@ -231,8 +231,7 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 				node.DeletionTimestamp = &metav1.Time{Time: actingNow}
 			}
 			if tc.unread > 0 {
-				p.nodesKnown, p.unread.Message = false, "not connected"
-				p.mem().nodesUnread = actingNow.Add(-tc.unread)
+				p.unreadNodes(actingNow.Add(-tc.unread))
 			}
 			done, err := p.deleteAllNodes(t.Context())
 			require.NoError(t, err)
@@ -250,13 +249,26 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 }
 
 func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
-	p, _ := acting(t, &api{})
-	p.nodesKnown = false
-	require.True(t, p.hasNoNodes())
-	p.State.ProviderIDs = []string{"p://a"}
-	require.False(t, p.hasNoNodes())
-	p.State.ProviderIDs, p.State.Nodes = nil, []contract.NodeRef{{Name: "a"}}
-	require.False(t, p.hasNoNodes())
+	for name, tc := range map[string]struct {
+		change func(*Scope)
+		want   bool
+	}{
+		"there were none":    {func(*Scope) {}, false},
+		"there were some":    {func(p *Scope) { p.State.ProviderIDs = []string{"p://a"} }, true},
+		"Nodes are recorded": {func(p *Scope) { p.State.Nodes = []contract.NodeRef{{Name: "a"}} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &api{})
+			p.env.workloads = cluster.NewTracker(cluster.TrackerConfig{Kind: "MachinePool", NodesOf: func(types.NamespacedName) (Workload, error) {
+				return Workload{}, cluster.ErrNotConnected
+			}})
+			p.State.ClusterName = "c"
+			tc.change(p)
+			require.NoError(t, p.observeNodes(t.Context()))
+			require.Equal(t, tc.want, p.hasNodes())
+			require.Equal(t, tc.want, !p.mem().nodesUnread.IsZero())
+		})
+	}
 }
 
 func TestDrainsThatAreOverOrNotWantedAnyMoreAreLetGo(t *testing.T) {
@@ -325,17 +337,16 @@ func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
 	marked := testNode("a", "p://a", func(n *corev1.Node) {
 		n.Spec.Unschedulable, n.Annotations = true, map[string]string{contract.DrainStartedAnnotation: cordonRecord}
 	})
-	asRead := metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "7"}
 	for name, tc := range map[string]struct {
 		read bool
 		e    external.Object
 		api  api
 		want int
 	}{
-		"it was read, and is current": {read: true, e: refTo(external.Present), api: api{there: asRead}, want: 1},
+		"it was read, and is current": {read: true, e: refTo(external.Present), api: api{listing: infraIs("infra-uid", "7")}, want: 1},
 		"it was read, and is old": {read: true, e: refTo(external.Present),
-			api: api{there: metav1.ObjectMeta{UID: "infra-uid", ResourceVersion: "8"}}},
-		"it was not understood": {e: refTo(external.Present), api: api{there: asRead}},
+			api: api{listing: infraIs("infra-uid", "8")}},
+		"it was not understood": {e: refTo(external.Present), api: api{listing: infraIs("infra-uid", "7")}},
 		"none is named":         {e: refTo(external.NotReferenced), want: 1},
 		"unread":                {e: refTo(external.Unread)},
 	} {

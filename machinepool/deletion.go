@@ -15,58 +15,68 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// over reports whether a limit is reached that counts from began, and otherwise requests a pass for when it is. What has not begun begins
-// now, and a limit of zero and below is never reached.
+// over reports whether a limit is reached that counts from began, and otherwise requests a pass for when it is. A limit of zero and below
+// is never reached.
 func (p *Scope) over(began time.Time, limit time.Duration) bool {
-	if limit <= 0 {
-		return false
-	}
-	if began.IsZero() {
-		began = p.Now
-	}
 	left := began.Add(limit).Sub(p.Now)
-	if left > 0 {
+	if limit > 0 && left > 0 {
 		p.Requeue(max(left, time.Second))
 	}
-	return left <= 0
+	return limit > 0 && left <= 0
+}
+
+// since returns when a stage of the deletion began, and records that it begins now if it has not.
+func (p *Scope) since(stage string) (at time.Time, begins bool) {
+	if begins = p.deletion.Begin(stage, p.Now); begins {
+		p.recordDeletion()
+	}
+	return p.deletion.Stages[stage].Start, begins
+}
+
+// recordDeletion decides what the pool stores of its deletion: nothing while it is not being deleted, and nothing of another deletion,
+// which comes from a backup that was made during one.
+func (p *Scope) recordDeletion() {
+	for key, to := range p.deletion.Changes(p.State.Annotations) {
+		p.ChangeAnnotation(key, to)
+	}
 }
 
 // drainAll drains the Nodes before the instances are deleted. The start is recorded before the first Node is cordoned, so that the limit
-// counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that; but a long drain
-// is not given up because the connection or the process is restarted.
+// counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that, or for Nodes of
+// which it is not known whether they are gone; but a long drain is not given up because the connection or the process is restarted.
 func (p *Scope) drainAll(ctx context.Context) (bool, error) {
-	started, limit := p.deletion.Stages[contract.StageDrain].Start, p.State.Template.NodeDrainTimeout.Or(0)
-	unreadSince, unreadLimit := p.mem().nodesUnread, p.env.unreadLimit
-	switch {
-	case !p.wantsDrain():
+	if !p.wantsDrain() {
 		p.mem().release(nil)
 		return true, nil
-	case started.IsZero():
-		p.begin(contract.StageDrain)
+	}
+	started, begins := p.since(contract.StageDrain)
+	switch {
+	case begins:
 		p.Wait(contract.ReasonDrainingNode, "Drain not completed yet")
 		return false, nil
-	case p.over(started, limit), !p.nodesKnown && p.over(unreadSince, unreadLimit):
+	case p.over(started, p.State.Template.NodeDrainTimeout.Or(0)):
 		p.warn(EventDrainFailed, "The Nodes were not drained in time: the deletion goes on without")
 		p.mem().release(nil)
 		return true, nil
-	case !p.nodesKnown:
-		p.Wait(contract.ReasonDrainingNode, "The Nodes cannot be read: "+p.unread.Message)
-		return false, nil
 	}
-	going := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
-	left, err := p.drain(ctx, going)
+	left, err := 0, error(nil)
+	if p.nodesKnown {
+		going := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
+		left, err = p.drain(ctx, going)
+	}
 	switch {
 	case left > 0:
 		p.Wait(contract.ReasonDrainingNode, fmt.Sprintf("Drain not completed yet (started at %s): %d Nodes are left%s",
 			started.UTC().Format(time.RFC3339), left, p.waiting))
+		return false, err
 	case p.missed == "":
 		return true, err
-	case p.over(unreadSince, unreadLimit):
+	case p.over(p.mem().nodesUnread, p.env.unreadLimit):
 		p.warn(EventDrainFailed, "%s: the deletion goes on without their drain", p.missed)
+		p.mem().release(nil)
 		return true, err
-	default:
-		p.Wait(contract.ReasonDrainingNode, p.missed)
 	}
+	p.Wait(contract.ReasonDrainingNode, p.missed)
 	return false, err
 }
 
@@ -74,10 +84,8 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 // belong to another controller, and not when the cluster is being deleted too. Where Machines represent the instances, the Machine
 // controller has drained their Nodes, and Nodes are left only of instances that never had a Machine.
 func (p *Scope) wantsDrain() bool {
-	if p.isExcluded() || !p.nodesMatter() || (p.nodesKnown && p.workload.Drainer == nil) {
-		return false
-	}
-	return !(p.ledByMachines() && p.hasNoNodes()) && !p.infrastructure.Foreign && p.instancesStay()
+	return !p.isExcluded() && (!p.nodesKnown || p.workload.Drainer != nil) && p.hasNodes() && p.nodesMatter() &&
+		!p.infrastructure.Foreign && p.instancesStay()
 }
 
 // instancesStay reports whether nothing has ended the instances yet, as far as is known.
@@ -111,21 +119,16 @@ func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, r
 // deleteAllNodes deletes the recorded Nodes when the instances are gone. Its limit counts from then on, not from the deletion of the pool:
 // instances take minutes to go. A Node that joined late is recorded first.
 func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
-	if !p.nodesMatter() || p.hasNoNodes() || p.infrastructure.Foreign { // another controller's instances stay, and their Nodes with them
+	if !p.nodesMatter() || !p.hasNodes() || p.infrastructure.Foreign { // another controller's instances stay, and their Nodes with them
 		return true, nil
 	}
 	limit := p.State.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
-	started := p.deletion.Stages[contract.StageDeleteNode].Start
-	if started.IsZero() {
-		p.begin(contract.StageDeleteNode)
-	}
+	started, _ := p.since(contract.StageDeleteNode)
 	over := p.over(started, limit)
-	if p.nodesKnown {
-		p.deleteRecordedNodes(ctx)
-	} else {
-		p.Wait(contract.ReasonDeletingNode, "The Nodes cannot be read: "+p.unread.Message)
+	if !p.nodesKnown {
 		over = p.over(p.mem().nodesUnread, limit) && over
 	}
+	p.deleteRecordedNodes(ctx)
 	if over {
 		p.warn(EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
 	}
@@ -136,35 +139,16 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 func (p *Scope) deleteRecordedNodes(ctx context.Context) {
 	recorded := sets.New(p.State.Nodes...)
 	nodes := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(refOf(node)) })
-	names := mapped(nodes, (*corev1.Node).GetName)
-	p.Wait(contract.ReasonDeletingNode, strings.TrimSuffix("Waiting for Nodes to be deleted: "+engine.Named(names), ": "))
+	message := strings.TrimSuffix("Waiting for Nodes to be deleted: "+engine.Named(mapped(nodes, (*corev1.Node).GetName)), ": ")
 	if len(nodes) == 0 && p.missed != "" {
-		p.Wait(contract.ReasonDeletingNode, p.missed)
+		message = p.missed
 	}
 	if err := p.deleteNodes(ctx, nodes); err != nil {
-		p.Wait(contract.ReasonDeletingNode, err.Error())
+		message = err.Error()
 		p.Requeue(engine.ConflictRetry)
 	}
+	p.Wait(contract.ReasonDeletingNode, message)
 }
 
-// hasNoNodes reports whether the pool has no Nodes. While Nodes cannot be read, a pool with recorded Nodes or instances may have some.
-func (p *Scope) hasNoNodes() bool {
-	if p.nodesKnown {
-		return len(p.match.all()) == 0 && p.missed == ""
-	}
-	return len(p.State.Nodes) == 0 && len(p.State.ProviderIDs) == 0
-}
-
-// begin records that a stage of the deletion began.
-func (p *Scope) begin(stage string) {
-	p.deletion.Begin(stage, p.Now)
-	p.recordDeletion()
-}
-
-// recordDeletion decides what the pool stores of its deletion: nothing while it is not being deleted, and nothing of another deletion,
-// which comes from a backup that was made during one.
-func (p *Scope) recordDeletion() {
-	for key, to := range p.deletion.Changes(p.State.Annotations) {
-		p.ChangeAnnotation(key, to)
-	}
-}
+// hasNodes reports whether the pool has Nodes, or may have some of which nothing is known now.
+func (p *Scope) hasNodes() bool { return len(p.match.all()) > 0 || p.missed != "" }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -117,17 +115,12 @@ func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	if read == nil {
 		return p.infrastructure.Presence == external.NotReferenced, nil
 	}
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(p.infrastructure.GVK)
-	err := p.env.frame.Ports.APIReader.Get(ctx, client.ObjectKeyFromObject(read), obj)
-	if err != nil && !external.SaysGone(err) {
-		return false, fmt.Errorf("make sure of %s %s: %w", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, err)
-	}
-	current := err == nil && obj.UID == read.GetUID() && obj.ResourceVersion == read.GetResourceVersion()
-	if !current {
+	live, err := external.ConfirmSame(ctx, p.env.frame.Ports.APIReader, p.infrastructure.GVK, p.key(read.GetName()), read.GetUID())
+	current := live != nil && live.ResourceVersion == read.GetResourceVersion()
+	if err == nil && !current {
 		p.Requeue(external.AbsenceRetry)
 	}
-	return current, nil
+	return current, err
 }
 
 // canDrain reports whether Nodes of this pool are drained at all.
@@ -180,46 +173,31 @@ func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) erro
 // deleteNodes deletes Nodes. In a pool that lives, a Node is deleted only as it was read: since then its kubelet may answer again, or
 // another process may have uncordoned it.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
-	all := mapped(nodes, func(node *corev1.Node) *contract.Metadata {
-		var m contract.Metadata
-		m.From(node)
-		return &m
-	})
-	deleted, err := p.delete("Node", all, !p.Deleting(), func(m *contract.Metadata, only client.Preconditions) error {
-		return p.workload.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Key.Name}}, only)
+	staying := slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return node.DeletionTimestamp != nil })
+	deleted, err := each(p, staying, func(node *corev1.Node) error {
+		return deleteOne(ctx, p.workload.Client, "Node "+node.Name, node, !p.Deleting())
 	})
 	if len(deleted) > 0 {
-		p.tell(EventNodeDeleted, "%s", engine.Named(deleted))
+		p.tell(EventNodeDeleted, "%s", engine.Named(mapped(deleted, (*corev1.Node).GetName)))
 	}
 	return err
 }
 
-// delete requests the deletion of Machines or Nodes by UID, unless that was requested already, and returns the names of those for which the
-// API server accepts it. asRead: only while they are unchanged since they were read.
-func (p *Scope) delete(
-	kind string, all []*contract.Metadata, asRead bool, request func(*contract.Metadata, client.Preconditions) error,
-) (names []string, err error) {
-	requested := &p.mem().requested
-	going := slices.DeleteFunc(all, func(m *contract.Metadata) bool {
-		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
-		return requested.Has(m.UID) || !m.Deleting.IsZero()
-	})
-	deleted, err := each(p, going, func(m *contract.Metadata) error {
-		only := client.Preconditions{UID: &m.UID}
-		if asRead {
-			only.ResourceVersion = &m.ResourceVersion
-		}
-		err := request(m, only)
-		switch {
-		case external.SaysGone(err):
-			return engine.ErrStale
-		case err != nil:
-			return fmt.Errorf("delete %s %s: %w", kind, strings.TrimPrefix(m.Key.String(), "/"), err)
-		}
-		requested.Add(m.UID, m.ResourceVersion, p.Now)
-		return nil
-	})
-	return mapped(deleted, func(m *contract.Metadata) string { return m.Key.Name }), err
+// deleteOne requests the deletion of an object by its UID. asRead: only while it is unchanged since it was read. The error for an object
+// that is gone matches engine.ErrStale.
+func deleteOne(ctx context.Context, c client.Client, name string, obj client.Object, asRead bool) error {
+	only := client.Preconditions{UID: new(obj.GetUID())}
+	if asRead {
+		only.ResourceVersion = new(obj.GetResourceVersion())
+	}
+	err := c.Delete(ctx, obj, only)
+	switch {
+	case external.SaysGone(err):
+		return engine.ErrStale
+	case err != nil:
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	return nil
 }
 
 // isOld reports whether an error only means that an object is not as it was read, and must be read again soon.

@@ -196,7 +196,7 @@ func TestANodeIsUncordonedOnlyWhenTheAPIServerSaysThatItsInstanceStays(t *testin
 	w.writeNode("pool-0", markStaying)
 	w.eventually("the API server is asked", func() string {
 		if w.store.CountRequests(func(r fake.Request) bool {
-			return r.UserAgent == userAgent && r.Verb == "get" && r.GVK.Kind == "FakeMachinePool"
+			return r.UserAgent == userAgent && r.Verb == "list" && r.GVK.Kind == "FakeMachinePool"
 		}) == 0 {
 			return "it is not"
 		}
@@ -213,10 +213,12 @@ type newer struct {
 	ahead *atomic.Bool
 }
 
-func (n newer) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	err := n.Reader.Get(ctx, key, obj, opts...)
-	if n.ahead.Load() {
-		obj.SetResourceVersion("1000000")
+func (n newer) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := n.Reader.List(ctx, list, opts...)
+	if all, ok := list.(*metav1.PartialObjectMetadataList); ok && n.ahead.Load() {
+		for i := range all.Items {
+			all.Items[i].SetResourceVersion("1000000")
+		}
 	}
 	return err
 }

@@ -113,7 +113,7 @@ func TestADrainBeforeADeletionHasAnEnd(t *testing.T) {
 				p.deletion.Begin(contract.StageDrain, began)
 			}
 			if tc.unread > 0 {
-				p.nodesKnown, p.mem().nodesUnread = false, actingNow.Add(-tc.unread)
+				p.unreadNodes(actingNow.Add(-tc.unread))
 			}
 			if tc.change != nil {
 				tc.change(p)

@@ -207,11 +207,9 @@ func (p *Scope) createMachine(ctx context.Context, name string) error {
 		InfrastructureVersion: p.machines.gvk.Version,
 	}
 	machine, err := p.env.kinds.NewMachine(Seed{seed, p.State.ClusterName, p.State.Template.Version})
-	obj, ok := machine.(client.Object)
-	if err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("make %s %s: got %T", p.env.kinds.Machine.GVK.Kind, name, machine))
+	if err == nil {
+		err = p.env.frame.Ports.Client.Create(ctx, machine)
 	}
-	err = p.env.frame.Ports.Client.Create(ctx, obj)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return p.alreadyThere(ctx, name)
@@ -331,7 +329,9 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 		state.From(m)
 		unsure = unsure || (p.machines.infra == nil && p.isFree(&state.Metadata))
 		if owned {
-			left = append(left, machine{State: state, Metadata: &state.Metadata})
+			obj := p.machineNamed(m.Name) // what is deleted as metadata, controller-runtime 0.25 answers with an error
+			obj.SetUID(m.UID)
+			left = append(left, machine{Object: obj, State: state, Metadata: &state.Metadata})
 		}
 	})
 	return left, unsure && len(left) == 0, cmp.Or(err, unknown)
@@ -375,15 +375,20 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
 	return errors.Join(err, p.deleteMachines(ctx, gone, false))
 }
 
-// deleteMachines requests the deletion of Machines, by UID. The Machine controller drains their Nodes and waits for their hooks. asRead:
-// only while they are unchanged since they were read, because an unhealthy one may have recovered.
+// deleteMachines requests the deletion of Machines, by UID, unless that was requested already. The Machine controller drains their Nodes and
+// waits for their hooks. asRead: only while they are unchanged since they were read, because an unhealthy one may have recovered.
 func (p *Scope) deleteMachines(ctx context.Context, going []machine, asRead bool) error {
-	kind, all := p.env.kinds.Machine.GVK.Kind, mapped(going, func(m machine) *contract.Metadata { return m.Metadata })
-	deleted, err := p.delete(kind, all, asRead, func(m *contract.Metadata, only client.Preconditions) error {
-		return p.env.frame.Ports.Client.Delete(ctx, p.machineNamed(m.Key.Name), only)
+	requested, kind := &p.mem().requested, p.env.kinds.Machine.GVK.Kind
+	due := slices.DeleteFunc(slices.Clone(going), func(m machine) bool {
+		requested.Observe(m.UID, m.ResourceVersion, !m.Deleting.IsZero())
+		return requested.Has(m.UID) || !m.Deleting.IsZero()
 	})
-	for _, name := range deleted {
-		p.tell(EventMachineDeleted, "Deleted %s %s", kind, name)
+	deleted, err := each(p, due, func(m machine) error {
+		return deleteOne(ctx, p.env.frame.Ports.Client, kind+" "+m.Key.String(), m.Object, asRead)
+	})
+	for _, m := range deleted {
+		requested.Add(m.UID, m.ResourceVersion, p.Now)
+		p.tell(EventMachineDeleted, "Deleted %s %s", kind, m.Key.Name)
 	}
 	return err
 }

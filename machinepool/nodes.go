@@ -35,11 +35,16 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 		p.confirmMissed(ctx)
 		p.forgetRequests()
 	}
-	p.mem().countUnread(!p.nodesKnown || p.missed != "", p.Now)
+	if !p.nodesKnown {
+		p.match, p.unread = matching{}, unreadProblem(key, err)
+		if len(p.State.Nodes)+len(p.State.ProviderIDs) > 0 {
+			p.missed = "The Nodes cannot be read: " + p.unread.Message
+		}
+	}
+	p.mem().countUnread(p.missed != "", p.Now)
 	if p.nodesKnown {
 		return nil
 	}
-	p.match, p.unread = matching{}, unreadProblem(key, err)
 	if err == nil || cluster.IsUnread(err) {
 		p.Requeue(claimedRetry) // a safety net
 		return nil

@@ -38,7 +38,7 @@ type Scope struct {
 	unread     external.Problem // why the Nodes are not known
 	match      matching
 	waiting    string // what the first Node waits for whose drain is not over, as the end of a message
-	missed     string // why recorded Nodes that the index does not have do not count as gone; empty when they do
+	missed     string // why there may be Nodes of the pool that are not known; empty when all are
 
 	// machineKind is the kind of the InfraMachines that represent instances, empty without them.
 	machineKind string
