@@ -23,6 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset/scale"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // api answers deletions and reads of one object, and notes the deletions with their preconditions.
@@ -80,8 +81,8 @@ func acting(t *testing.T, a *api) (*Scope, *events.FakeRecorder) {
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	told := events.NewFakeRecorder(100)
-	ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}}
-	r, err := newReconciler(kinds, ports, Options{Options: engine.Options{Recorder: told}}.withDefaults(kinds.Pool))
+	ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}}}
+	r, err := New(kinds, ports, Options{Options: engine.Options{Recorder: told}})
 	require.NoError(t, err)
 	return scopeOf(t, r, a), told
 }

@@ -252,8 +252,8 @@ func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 
 func TestThePhaseFollowsTheFactsAndNotTheStoredOne(t *testing.T) {
 	pool := &contract.MachinePoolState{BootstrapReady: contract.Some(true), InfrastructureReady: contract.Some(true)}
-	pool.NodeReadyReplicas = contract.Some(int32(2))
-	f := statusFacts{Pool: pool, Desired: contract.Some(int32(2)), Listed: 2, HasNodes: true}
+	pool.NodeReadyReplicas, pool.Nodes = contract.Some(int32(2)), []contract.NodeRef{{Name: "n"}}
+	f := statusFacts{Pool: pool, Desired: contract.Some(int32(2)), Listed: 2}
 	for _, step := range []struct {
 		change func()
 		want   string

@@ -47,11 +47,12 @@ func (r *Reconciler) indexPools(ctx context.Context) error {
 // poolsOf maps an event about a referenced object, about an object that is labelled with a pool's name, or about the CRD of its kind,
 // to pools.
 func (r *Reconciler) poolsOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
-	requests := r.frame.Referring(ctx, kind, obj)
-	if name, labelled := obj.GetLabels()[contract.PoolNameLabel]; labelled {
-		requests = append(requests, r.frame.ByKey(ctx, obj.GetNamespace(), labelKey(name))...)
-	}
-	return requests
+	return append(r.frame.Referring(ctx, kind, obj), r.labelled(ctx, obj)...)
+}
+
+// labelled returns the pools with whose name an object is labelled.
+func (r *Reconciler) labelled(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.frame.ByKey(ctx, obj.GetNamespace(), labelKey(obj.GetLabels()[contract.PoolNameLabel]))
 }
 
 // poolsOfNode maps an event about a Node to the pools of its namespace that list its instance, in whatever cluster, or had it recorded by

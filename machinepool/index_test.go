@@ -92,7 +92,7 @@ func TestAMachineWakesThePoolThatControlsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", OwnerReferences: tc.owner}}
-			require.Equal(t, tc.want, p.env.poolOfMachine(t.Context(), m))
+			require.Equal(t, tc.want, p.env.poolsOfMachine(t.Context(), m))
 		})
 	}
 }

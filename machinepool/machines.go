@@ -34,9 +34,7 @@ type machines struct {
 	own []machine // sorted by name
 	// infra are the InfraMachines by name, nil while they are not known.
 	infra map[string]*unstructured.Unstructured
-	// foreign are the InfraMachines whose name a Machine of another owner has, sorted.
-	foreign []string
-	gvk     schema.GroupVersionKind
+	gvk   schema.GroupVersionKind
 }
 
 // ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
@@ -240,7 +238,7 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 	case owned:
 		return cmp.Or(p.giveMetadata(ctx, have), engine.ErrStale)
 	}
-	p.machines.foreign = append(p.machines.foreign, name)
+	p.match.NameTaken = append(p.match.NameTaken, name)
 	return fmt.Errorf("create Machine %s: %w of MachinePool %s: %s", p.key(name), errForeignMachine, p.State.Key.Name, foreignAdvice)
 }
 

@@ -54,6 +54,8 @@ type matching struct {
 	// Missing are IDs without a Node; Ambiguous those with several Nodes; Claimed those whose Node belongs to another object, or to none
 	// until a person has resolved the conflict. All are sorted.
 	Missing, Ambiguous, Claimed []string
+	// NameTaken are the InfraMachines without a Machine whose name a Machine of another owner has.
+	NameTaken []string
 	// OfMachines are the names of Nodes that would leave, and are left alone because Machines claim them. taken are those of all such Nodes.
 	OfMachines []string
 	taken      sets.Set[string]

@@ -40,13 +40,8 @@ type Reconciler struct {
 // New returns a Reconciler. It reports all errors in its inputs at once, and makes no request.
 func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Pool)
-	return newReconciler(kinds, ports, options, kinds.validate(), ports.validate(), options.Policy.DrainPolicy.Validate(),
-		checkSteps(options.Steps))
-}
-
-// newReconciler returns a Reconciler, or an error that names what is wrong with its inputs besides those of engine.NewFrame.
-func newReconciler(kinds Kinds, ports Ports, options Options, wrong ...error) (*Reconciler, error) {
-	f, err := engine.NewFrame("machine pool reconciler", kinds.Pool, Finalizer, ports.Ports, options.Options, wrong...)
+	f, err := engine.NewFrame("machine pool reconciler", kinds.Pool, Finalizer, ports.Ports, options.Options,
+		kinds.validate(), ports.validate(), options.Policy.DrainPolicy.Validate(), checkSteps(options.Steps))
 	if err != nil {
 		return nil, err
 	}

@@ -4,14 +4,12 @@ import (
 	"context"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
@@ -40,7 +38,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	return r.frame.AddToManager(ctx, mgr, r, r.indexPools, func(b *engine.Builder) {
 		if r.kinds.knowsMachines() { // also where only their claims count: nothing waits for their first list then
-			b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolOfMachine))
+			b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolsOfMachine))
 		}
 		for _, events := range r.workloads.Sources(ctx) {
 			b.WatchesRawSource(events)
@@ -48,12 +46,9 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-// poolOfMachine maps an event about a Machine to the pool that controls it or, where none does, to the one that may adopt it.
-func (r *Reconciler) poolOfMachine(ctx context.Context, obj client.Object) []reconcile.Request {
-	if name, labelled := obj.GetLabels()[contract.PoolNameLabel]; labelled && metav1.GetControllerOfNoCopy(obj) == nil {
-		return r.frame.ByKey(ctx, obj.GetNamespace(), labelKey(name))
-	}
-	return r.frame.ControllerOf(obj)
+// poolsOfMachine maps an event about a Machine to the pool that controls it, and to the one that may adopt it.
+func (r *Reconciler) poolsOfMachine(ctx context.Context, obj client.Object) []reconcile.Request {
+	return append(r.frame.ControllerOf(obj), r.labelled(ctx, obj)...)
 }
 
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.

@@ -49,10 +49,7 @@ type statusFacts struct {
 	Match  matching
 	// Unread is why they could not be counted.
 	Unread external.Problem
-
-	Failed, HasNodes bool
-	// Foreign are the InfraMachines whose name a Machine of another owner has.
-	Foreign []string
+	Failed bool
 }
 
 // actual is the number of instances, as far as it is reported.
@@ -64,7 +61,7 @@ func (f *statusFacts) phase() phases.Decision {
 	ready := f.Pool.NodeReadyReplicas.Or(0)
 	facts := phases.PoolFacts{
 		Deleting: !f.Pool.Deleting.IsZero(), Failed: f.Failed, BootstrapReady: f.Pool.BootstrapReady.Or(false),
-		InfrastructureReady: f.Pool.InfrastructureReady.Or(false), HasNode: f.HasNodes, Sized: sized,
+		InfrastructureReady: f.Pool.InfrastructureReady.Or(false), HasNode: len(f.Pool.Nodes) > 0, Sized: sized,
 		ManagedElsewhere: f.Pool.ReplicasManagedElsewhere(),
 	}
 	facts.TooFew = sized && ready < desired
@@ -120,7 +117,7 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 	problem(f.Match.OfMachines, contract.ReasonNodeClaimed, "With a Node that is to leave and that a Machine claims",
 		"; let each instance be in the pool or have a Machine")
 	problem(f.Match.Ambiguous, contract.ReasonAmbiguousNode, "With several Nodes", "; delete those that are wrong")
-	problem(f.Foreign, ReasonMachineNameTaken, "Without a Machine, because one of the name exists and is not this MachinePool's",
+	problem(f.Match.NameTaken, ReasonMachineNameTaken, "Without a Machine, because one of the name exists and is not this MachinePool's",
 		"; "+foreignAdvice)
 	if missing := f.Pool.ObservedReplicas.Or(0) - f.Listed; missing > 0 {
 		lines = append(lines, fmt.Sprintf("* Without a provider ID: %d", missing))
@@ -192,25 +189,33 @@ type counts struct {
 	Again time.Duration
 }
 
+// add counts one instance.
+func (c *counts) add(name string, ready, available, upToDate bool) {
+	if ready {
+		c.Ready++
+	} else {
+		c.NotReady = append(c.NotReady, name)
+	}
+	if available {
+		c.Available++
+	}
+	if upToDate {
+		c.UpToDate++
+	} else {
+		c.Outdated = append(c.Outdated, name)
+	}
+}
+
 // countNodes counts by the Nodes of the instances. A Node that is being deleted counts as not ready.
 func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, now time.Time) counts {
 	var c counts
 	for _, node := range nodes {
-		if contract.IsVersion(node.Status.NodeInfo.KubeletVersion, version) {
-			c.UpToDate++
-		} else {
-			c.Outdated = append(c.Outdated, node.Name)
+		ready, left := node.DeletionTimestamp == nil && noderef.Ready(node), time.Duration(0)
+		if ready && minReady > 0 {
+			left = max(0, readySince(node).Add(minReady).Sub(now))
 		}
-		if node.DeletionTimestamp != nil || !noderef.Ready(node) {
-			c.NotReady = append(c.NotReady, node.Name)
-			continue
-		}
-		c.Ready++
-		if left := readySince(node).Add(minReady).Sub(now); minReady > 0 && left > 0 {
-			c.Again = engine.Soonest(c.Again, left)
-			continue
-		}
-		c.Available++
+		c.Again = engine.Soonest(c.Again, left)
+		c.add(node.Name, ready, ready && left == 0, contract.IsVersion(node.Status.NodeInfo.KubeletVersion, version))
 	}
 	return c
 }
@@ -233,21 +238,11 @@ func countMachines(machines []machine, nodes []*corev1.Node, version string) cou
 		kubelets[node.Name] = node.Status.NodeInfo.KubeletVersion
 	}
 	for _, m := range machines {
+		is := func(kind string) bool { return engine.HasStatus(m.State.Conditions, kind, metav1.ConditionTrue) }
+		has := cmp.Or(kubelets[m.State.Node.Name], m.State.Version)
+		c.add(m.Key.Name, is(contract.ConditionReady), is(contract.ConditionAvailable), m.Deleting.IsZero() && contract.IsVersion(has, version))
 		if scale.Ailing(m.State) {
 			c.Unhealthy = append(c.Unhealthy, m.Key.Name)
-		}
-		if engine.HasStatus(m.State.Conditions, contract.ConditionReady, metav1.ConditionTrue) {
-			c.Ready++
-		} else {
-			c.NotReady = append(c.NotReady, m.Key.Name)
-		}
-		if engine.HasStatus(m.State.Conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
-			c.Available++
-		}
-		if m.Deleting.IsZero() && contract.IsVersion(cmp.Or(kubelets[m.State.Node.Name], m.State.Version), version) {
-			c.UpToDate++
-		} else {
-			c.Outdated = append(c.Outdated, m.Key.Name)
 		}
 	}
 	return c
@@ -312,7 +307,7 @@ func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
 		Pool: &p.State, Desired: p.State.Replicas,
 		Listed: int32(len(instanceIDs(p.State.ProviderIDs, p.env.options.Matching))), //nolint:gosec // so many fit into memory
-		Unread: p.unread, Known: p.nodesKnown, Match: p.match, HasNodes: len(p.State.Nodes) > 0, Failed: p.sumFailure(),
+		Unread: p.unread, Known: p.nodesKnown, Match: p.match, Failed: p.sumFailure(),
 	}
 	if !f.Desired.Found() && p.State.ReplicasManagedElsewhere() { // what the other component has is what it wants
 		f.Desired = p.State.ObservedReplicas
@@ -323,18 +318,18 @@ func (p *Scope) statusFacts() statusFacts {
 	if p.nodesKnown {
 		c := countNodes(p.match.Nodes, p.State.Template.MinReady.Or(0), p.State.Template.Version, p.Now)
 		p.Requeue(c.Again)
-		f.Counts, f.HasNodes = c, len(p.match.Nodes) > 0
+		f.Counts = c
 		engine.SetOpt(&p.State.NodeReadyReplicas, c.Ready, &p.Update.NodeReadyReplicas)
 		engine.SetOpt(&p.State.NodeAvailableReplicas, c.Available, &p.Update.NodeAvailableReplicas)
 		engine.SetOpt(&p.State.UnavailableReplicas, max(f.actual()-c.Available, 0), &p.Update.UnavailableReplicas)
 		if refs := p.match.refs(); !slices.Equal(refs, p.State.Nodes) {
-			p.Update.Nodes = contract.SetTo(refs)
+			p.State.Nodes, p.Update.Nodes = refs, contract.SetTo(refs)
 		}
 	}
 	if p.ledByMachines() {
 		f.Known = f.Known && p.machines != nil
 		if p.machines != nil {
-			f.Counts, f.Foreign = countMachines(p.machines.own, p.match.Nodes, p.State.Template.Version), p.machines.foreign
+			f.Counts = countMachines(p.machines.own, p.match.Nodes, p.State.Template.Version)
 		}
 	}
 	if f.Known {
