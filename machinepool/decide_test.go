@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -369,6 +370,11 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		t.Errorf("paused ones stay, orphaned, replaced (-want +got):\n%s", diff)
 	}
 	facts.own[1].Annotations, facts.own[3].Annotations = nil, nil
+	facts.others = sets.New("is-gone")
+	if got := facts.plan(requested).Orphaned; len(got) != 0 {
+		t.Errorf("its InfraMachine is there, and not of the pool, got %v", machineNames(got))
+	}
+	facts.others = nil
 	facts.gvk.Kind = "OtherMachine"
 	if got := facts.plan(requested).Orphaned; len(got) != 0 {
 		t.Errorf("InfraMachines of the kind that the provider made before were not read, got %v", machineNames(got))

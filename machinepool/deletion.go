@@ -84,7 +84,7 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 // belong to another controller, and not when the cluster is being deleted too. Where Machines represent the instances, the Machine
 // controller has drained their Nodes, and Nodes are left only of instances that never had a Machine.
 func (p *Scope) wantsDrain() bool {
-	return !p.isExcluded() && (!p.nodesKnown || p.workload.Drainer != nil) && p.hasNodes() && p.nodesMatter() &&
+	return !p.excludes(contract.ExcludeDrain) && (!p.nodesKnown || p.workload.Drainer != nil) && p.hasNodes() && p.nodesMatter() &&
 		!p.infrastructure.Foreign && p.instancesStay()
 }
 

@@ -93,8 +93,7 @@ func marksDrained(node *corev1.Node) bool {
 // volumesGone reports whether a Node without pods has no volume to wait for: when an instance is deleted with a volume attached, the pods'
 // replacements wait for that volume for minutes. Rule: Cluster API's Machine controller.
 func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error) {
-	_, excluded := p.State.Annotations[contract.ExcludeVolumeDetach]
-	if excluded || p.workload.Volumes == nil {
+	if p.workload.Volumes == nil || p.excludes(contract.ExcludeVolumeDetach) {
 		return true, nil
 	}
 	limit := p.State.Template.NodeVolumeDetachTimeout.Or(0)

@@ -112,9 +112,7 @@ func (r *Reconciler) machineKeys(obj client.Object) (keys []string) {
 	for _, pool := range r.frame.ControllerOf(obj) { // the label may have been taken, and the pool gives it back
 		keys = append(keys, labelKey(contract.LabelValue(pool.Name)))
 	}
-	if name, labelled := obj.GetLabels()[contract.PoolNameLabel]; labelled {
-		keys = append(keys, labelKey(name))
-	}
+	keys = append(keys, labelKey(obj.GetLabels()[contract.PoolNameLabel]))
 	var m contract.MachineState
 	if err := r.kinds.Machine.Adapter.Read(obj, &m); err != nil {
 		return keys // it reports itself what is wrong with it

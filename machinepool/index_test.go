@@ -30,19 +30,6 @@ type byKey struct {
 	fails error
 }
 
-// Get finds two InfraMachines that have none of the labels by which a pool lists them, of which one is the pool's.
-func (*byKey) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	owner := metav1.OwnerReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "FakeMachinePool", Name: "infra"}
-	switch key.Name {
-	case "unlabelled":
-		obj.SetOwnerReferences([]metav1.OwnerReference{owner})
-		return nil
-	case "others":
-		return nil
-	}
-	return notFound(false)
-}
-
 func (b *byKey) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)

@@ -74,7 +74,7 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	}
 	retired := p.match.free(p.match.Retired)
 	plan := planLeaving(leavingFacts{
-		Nodes: p.match.Nodes, Retired: retired, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
+		Nodes: p.match.Nodes, Retired: retired, CanDrain: p.canDrain(), Excluded: p.excludes(contract.ExcludeDrain),
 		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained,
 	})
 	if !p.complete && p.infrastructure.Presence != external.NotReferenced { // the instances that are counted may not be those that are listed
@@ -125,12 +125,12 @@ func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 
 // canDrain reports whether Nodes of this pool are drained at all.
 func (p *Scope) canDrain() bool {
-	return p.workload.Drainer != nil && !p.isExcluded()
+	return p.workload.Drainer != nil && !p.excludes(contract.ExcludeDrain)
 }
 
-// isExcluded reports whether an annotation of the pool excludes its Nodes from drains.
-func (p *Scope) isExcluded() bool {
-	_, excluded := p.State.Annotations[contract.ExcludeDrain]
+// excludes reports whether an annotation of the pool excludes its Nodes from drains, or from waits for their volumes.
+func (p *Scope) excludes(key string) bool {
+	_, excluded := p.State.Annotations[key]
 	return excluded
 }
 

@@ -78,7 +78,7 @@ func TestANodeThatWasUncordonedIsToBeDrainedAgain(t *testing.T) {
 			}
 			require.Equal(t, tc.want, p.wasDrained(tc.node))
 			plan := planLeaving(leavingFacts{
-				Nodes: []*corev1.Node{tc.node}, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.isExcluded(),
+				Nodes: []*corev1.Node{tc.node}, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.excludes(contract.ExcludeDrain),
 				Leaving: func(*corev1.Node) bool { return true },
 			})
 			require.Equal(t, !tc.want, len(plan.Drain) == 1)

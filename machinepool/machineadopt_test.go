@@ -46,7 +46,6 @@ func TestWhichMachinesAPoolAdopts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*contract.MachineState)
 		want   bool
-		goes   bool // only with the pool
 	}{
 		"without owners":                {change: func(*contract.MachineState) {}, want: true},
 		"an owner without a say":        {change: owner("v1", "ConfigMap", "x", false), want: true},
@@ -56,25 +55,46 @@ func TestWhichMachinesAPoolAdopts(t *testing.T) {
 		"labels of another cluster":     {change: labelled(contract.ClusterNameLabel, "b")},
 		"without labels":                {change: func(m *contract.MachineState) { m.Labels = nil }},
 		"no InfraMachine of the pool":   {change: func(m *contract.MachineState) { m.Infrastructure.Name = "b" }},
-		"it has lost its labels":        {change: func(m *contract.MachineState) { m.Infrastructure.Name = "unlabelled" }, goes: true},
-		"one of another owner":          {change: func(m *contract.MachineState) { m.Infrastructure.Name = "others" }},
 		"an InfraMachine of other kind": {change: func(m *contract.MachineState) { m.Infrastructure.Kind = "Other" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{listing: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{UID: "pool-uid"}}}})
 			p.State.ClusterName = "c"
-			p.infrastructure.Ref = contract.Ref{Group: "infrastructure.cluster.x-k8s.io", Kind: "FakeMachinePool", Name: "infra"}
-			p.State.Deleting = time.Time{}
-			adopts, err := p.adopts(t.Context(), withInfra(), restored(tc.change))
-			require.NoError(t, err)
-			require.Equal(t, tc.want, adopts)
-			p.State.Deleting = actingNow
-			adopts, err = p.adopts(t.Context(), withInfra(), restored(tc.change))
-			require.NoError(t, err)
-			require.Equal(t, tc.want || tc.goes, adopts, "in a deletion of the pool")
-			adopts, err = p.adopts(t.Context(), &machines{gvk: withInfra().gvk}, restored(tc.change))
+			for _, deleting := range []time.Time{{}, actingNow} {
+				p.State.Deleting = deleting
+				adopts, err := p.adopts(t.Context(), withInfra(), restored(tc.change))
+				require.NoError(t, err)
+				require.Equal(t, tc.want, adopts)
+			}
+			adopts, err := p.adopts(t.Context(), &machines{gvk: withInfra().gvk}, restored(tc.change))
 			require.NoError(t, err)
 			require.False(t, adopts, "before the first list has come back")
+		})
+	}
+}
+
+func TestWhichInfraMachinesAreThePools(t *testing.T) {
+	owned := func(kind, name string) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) {
+			u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "infrastructure.cluster.x-k8s.io/v1", Kind: kind, Name: name}})
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*unstructured.Unstructured)
+		want   bool
+	}{
+		"it has the labels":        {func(u *unstructured.Unstructured) { u.SetLabels(restored().Labels) }, true},
+		"it has lost its labels":   {owned("FakeMachinePool", "infra"), true},
+		"another owns it":          {owned("FakeMachinePool", "other"), false},
+		"another kind owns it":     {owned("FakeMachineSet", "infra"), false},
+		"without labels and owner": {func(*unstructured.Unstructured) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := acting(t, &api{})
+			p.State.ClusterName, p.infrastructure = "c", refTo(external.Present)
+			infra := &unstructured.Unstructured{Object: map[string]any{}}
+			tc.change(infra)
+			require.Equal(t, tc.want, p.isOurs(infra))
 		})
 	}
 }

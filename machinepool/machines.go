@@ -32,9 +32,10 @@ type machine = children.Child[contract.MachineState]
 // machines are those of a pool.
 type machines struct {
 	own []machine // sorted by name
-	// infra are the InfraMachines by name, nil while they are not known.
-	infra map[string]*unstructured.Unstructured
-	gvk   schema.GroupVersionKind
+	// infra are the InfraMachines of the pool by name, nil while they are not known, and others the names of other ones.
+	infra  map[string]*unstructured.Unstructured
+	others sets.Set[string]
+	gvk    schema.GroupVersionKind
 }
 
 // ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
@@ -46,10 +47,23 @@ func (p *Scope) ledByMachines() bool {
 	return p.machines == nil || len(p.machines.own) > 0
 }
 
+// isOurs reports whether an InfraMachine is one of the pool: it has the labels of the pool or, where it has lost them, its owner is the
+// InfraMachinePool, whose deletion ends its instance too.
+func (p *Scope) isOurs(infra *unstructured.Unstructured) bool {
+	of := p.infrastructure.Ref
+	return p.isLabelled(infra.GetLabels()) || slices.ContainsFunc(infra.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return ref.Kind == of.Kind && ref.Name == of.Name && engine.Group(ref.APIVersion) == of.Group
+	})
+}
+
+// isLabelled reports whether the labels of an object are those of the pool.
+func (p *Scope) isLabelled(have map[string]string) bool {
+	return labels.SelectorFromSet(instanceLabels(&p.State)).Matches(labels.Set(have))
+}
+
 // isFree reports whether a Machine has the labels of the pool, and no controller.
 func (p *Scope) isFree(m *contract.Metadata) bool {
-	return labels.SelectorFromSet(instanceLabels(&p.State)).Matches(labels.Set(m.Labels)) &&
-		!slices.ContainsFunc(m.OwnerReferences, engine.IsController)
+	return p.isLabelled(m.Labels) && !slices.ContainsFunc(m.OwnerReferences, engine.IsController)
 }
 
 // adopts reports whether the pool adopts a Machine: it has the labels of the pool and no controller, and stands for an InfraMachine of the
@@ -57,10 +71,7 @@ func (p *Scope) isFree(m *contract.Metadata) bool {
 // Machines by their labels.
 func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.MachineState) (bool, error) {
 	ref := other.Infrastructure
-	if m.gvk.Empty() || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
-		return false, nil
-	}
-	if m.infra[ref.Name] == nil && !p.hasUnlabelled(ctx, m, ref.Name) {
+	if m.infra[ref.Name] == nil || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
 		return false, nil
 	}
 	return p.IsSame(ctx) // a pool of before must not adopt what its caches show
@@ -87,7 +98,7 @@ func (m *machines) plan(requested engine.Deletions) machinePlan {
 		has.Insert(infra.Name)
 		goes := requested.Has(one.UID) || !one.Deleting.IsZero() // the cache may not show it yet
 		if m.infra[infra.Name] == nil && !goes {
-			if infra.GroupKind() == m.gvk.GroupKind() && !one.Paused() {
+			if infra.GroupKind() == m.gvk.GroupKind() && !m.others.Has(infra.Name) && !one.Paused() {
 				plan.Orphaned = append(plan.Orphaned, one)
 			}
 			continue
@@ -147,7 +158,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 		return nil
 	}
 	m.gvk = p.infrastructure.GVK.GroupVersion().WithKind(p.machineKind)
-	infra, synced, err := p.env.frame.Tracker.List(ctx, m.gvk, p.State.Key.Namespace, instanceLabels(&p.State))
+	all, synced, err := p.env.frame.Tracker.List(ctx, m.gvk, p.State.Key.Namespace, nil)
 	if meta.IsNoMatchError(err) { // a problem that a person has to fix must not delay the rest, least of all a deletion
 		p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
 			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
@@ -159,7 +170,14 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 		p.Requeue(external.UnsyncedRetry)
 		return err
 	}
-	m.infra = infra
+	m.infra, m.others = map[string]*unstructured.Unstructured{}, sets.New[string]()
+	for name, infra := range all {
+		if p.isOurs(infra) {
+			m.infra[name] = infra
+		} else {
+			m.others.Insert(name)
+		}
+	}
 	return nil
 }
 
@@ -335,35 +353,9 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 	return left, unsure && len(left) == 0, cmp.Or(err, unknown)
 }
 
-// infraNamed returns an InfraMachine, whatever its labels, nil where the cache has none. The first list of the kind has come back.
-func (p *Scope) infraNamed(ctx context.Context, m *machines, name string) *unstructured.Unstructured {
-	infra := &unstructured.Unstructured{}
-	infra.SetGroupVersionKind(m.gvk)
-	if p.env.frame.Ports.Cache.Get(ctx, p.key(name), infra, client.UnsafeDisableDeepCopy) != nil {
-		return nil
-	}
-	return infra
-}
-
-// hasUnlabelled reports whether an InfraMachine that has lost the labels by which the pool lists it belongs to the InfraMachinePool
-// nevertheless. That matters in a deletion, which ends its instance too.
-func (p *Scope) hasUnlabelled(ctx context.Context, m *machines, name string) bool {
-	if !p.Deleting() || m.infra == nil {
-		return false
-	}
-	infra, of := p.infraNamed(ctx, m, name), p.infrastructure.Ref
-	return infra != nil && slices.ContainsFunc(infra.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
-		return ref.Kind == of.Kind && ref.Name == of.Name && engine.Group(ref.APIVersion) == of.Group
-	})
-}
-
-// deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms. An InfraMachine that only lacks the labels by
-// which a pool lists it is not gone.
+// deleteOrphaned deletes Machines whose InfraMachine is gone, as the API server confirms.
 func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
-	absent := slices.DeleteFunc(orphaned, func(m machine) bool {
-		return p.infraNamed(ctx, p.machines, m.State.Infrastructure.Name) != nil
-	})
-	gone, err := each(p, absent, func(m machine) error {
+	gone, err := each(p, orphaned, func(m machine) error {
 		confirmed, err := p.ConfirmAbsent(ctx, p.machines.gvk, p.key(m.State.Infrastructure.Name))
 		if err == nil && !confirmed {
 			err = engine.ErrStale

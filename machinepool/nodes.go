@@ -127,9 +127,6 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 		p.missed += ": " + failed.Error()
 	}
 	p.Requeue(claimedRetry) // a safety net: the event of a Node that is there is on the way
-	if p.Deleting() {
-		p.Requeue(engine.BehindRetry)
-	}
 }
 
 // silentFor is how long a Node is not Ready before its instance counts as gone without other evidence: in an outage, no Node of a cluster
