@@ -81,7 +81,8 @@ func acting(t *testing.T, a *api) (*Scope, *events.FakeRecorder) {
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	told := events.NewFakeRecorder(100)
-	ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}}}
+	own := Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}}
+	ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: own}
 	r, err := New(kinds, ports, Options{Options: engine.Options{Recorder: told}})
 	require.NoError(t, err)
 	return scopeOf(t, r, a), told

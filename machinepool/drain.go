@@ -137,8 +137,8 @@ func hasMark(node *corev1.Node) bool {
 	return slices.ContainsFunc(marks(), func(key string) bool { return metav1.HasAnnotation(node.ObjectMeta, key) })
 }
 
-// drainStarted returns when the drain of a Node began, by its own record, zero before, and whether the pool cordoned the Node. A drain whose
-// start is yet to come begins anew: a process whose clock was ahead has recorded it, and its limit would end as much later.
+// drainStarted returns when the drain of a Node began, by its own record, zero before, and whether the pool cordoned the Node. A drain
+// whose start is yet to come begins anew: a process whose clock was ahead has recorded it, and its limit would end as much later.
 func (p *Scope) drainStarted(node *corev1.Node) (at time.Time, ours bool) {
 	text, ours := strings.CutSuffix(node.Annotations[contract.DrainStartedAnnotation], cordonedByPool)
 	at, err := time.Parse(time.RFC3339, text)

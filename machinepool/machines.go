@@ -365,8 +365,8 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
 	return errors.Join(err, p.deleteMachines(ctx, gone, false))
 }
 
-// deleteMachines requests the deletion of Machines, by UID, unless that was requested already. The Machine controller drains their Nodes and
-// waits for their hooks. asRead: only while they are unchanged since they were read, because an unhealthy one may have recovered.
+// deleteMachines requests the deletion of Machines, by UID, unless that was requested already. The Machine controller drains their Nodes
+// and waits for their hooks. asRead: only while they are unchanged since they were read, because an unhealthy one may have recovered.
 func (p *Scope) deleteMachines(ctx context.Context, going []machine, asRead bool) error {
 	requested, kind := &p.mem().requested, p.env.kinds.Machine.GVK.Kind
 	due := slices.DeleteFunc(slices.Clone(going), func(m machine) bool {
