@@ -182,14 +182,14 @@ func blocked(f orphanFacts, limits OrphanLimits) string {
 // look adds the orphans among the instances of one cluster. why says what keeps them from being confirmed. That an instance has a Machine
 // counts in any case.
 func (p *orphanPlan) look(f orphanFacts, limits OrphanLimits, known owners, instances []Instance, why string) {
-	listed, recorded := map[instanceKey]bool{}, known.recorded(instances)
+	listed := map[instanceKey]bool{}
 	for _, i := range instances {
 		key := i.key()
 		if f.Unread || i.Token == "" || i.Leaving || listed[key] {
 			continue
 		}
 		listed[key] = true
-		if owned, doubt := known.have(i, recorded[i.Token], instances); owned {
+		if owned, doubt := known.have(i, instances); owned {
 			delete(p.Seen, key)
 			if doubt != "" {
 				p.Orphans = append(p.Orphans, Orphan{Instance: i, Waits: doubt})
@@ -212,12 +212,13 @@ func (p *orphanPlan) look(f orphanFacts, limits OrphanLimits, known owners, inst
 	}
 }
 
-// have reports whether an instance has a Machine, and why a person has to look at it all the same. recorded: the Machine of its token has
-// recorded one of the instances.
-func (k owners) have(i Instance, recorded bool, instances []Instance) (owned bool, doubt string) {
+// have reports whether one of the instances has a Machine, and why a person has to look at it all the same.
+func (k owners) have(i Instance, instances []Instance) (owned bool, doubt string) {
 	token, id, name := k.of(i)
 	// The cloud has made two for one Machine, which has recorded the other one.
-	isSecond := recorded && token != nil && token.ProviderID != "" && i.ProviderID != "" && id == nil
+	isSecond := token != nil && id == nil && i.ProviderID != "" && slices.ContainsFunc(instances, func(other Instance) bool {
+		return other.Token == i.Token && shareID(token.ProviderID, other.ProviderID)
+	})
 	if isSecond || token == nil && id == nil && name == nil {
 		return false, ""
 	}

@@ -54,17 +54,6 @@ func (o *Owner) isListed(instances []Instance) bool {
 	return slices.ContainsFunc(instances, func(i Instance) bool { return shareID(o.ProviderID, i.ProviderID) })
 }
 
-// recorded are the tokens of which the instance is among some that its owner has recorded.
-func (o owners) recorded(instances []Instance) map[string]bool {
-	all := map[string]bool{}
-	for _, i := range instances {
-		if one, found := o.byToken[i.Token]; found && shareID(one.ProviderID, i.ProviderID) {
-			all[i.Token] = true
-		}
-	}
-	return all
-}
-
 // shareID reports whether two provider IDs may be of one instance.
 func shareID(a, b string) bool {
 	for _, key := range idKeys(a) {
