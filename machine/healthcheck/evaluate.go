@@ -68,7 +68,7 @@ func (e *evaluation) machine() {
 func (e *evaluation) node() {
 	switch e.NodeState {
 	case NodeGone:
-		e.Limit, _ = e.Checks.limits(e.Machine.Annotations)
+		e.Limit = e.Checks.NodeStartup
 		e.blame(ReasonNodeDeleted, time.Time{}, "Node %s has been deleted", e.Machine.Node.Name)
 	case NodeNone:
 		e.Unstarted = true
@@ -91,7 +91,7 @@ func (e *evaluation) node() {
 // startup applies the limits for a Machine without a Node.
 func (e *evaluation) startup() {
 	m, ready := e.Machine, time.Time{}
-	limit, join := e.Checks.limits(m.Annotations)
+	limit, join := e.Checks.NodeStartup, e.Checks.Join
 	if c := meta.FindStatusCondition(m.Conditions, contract.ConditionInfrastructureReady); c != nil && c.Status == metav1.ConditionTrue {
 		ready = c.LastTransitionTime.Time
 	}

@@ -143,17 +143,9 @@ func TestAMachineIsJudged(t *testing.T) {
 			withoutNode(f, time.Hour)
 			machineSays(f, "InfrastructureReady", "True", -time.Hour)
 		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
-		"a template whose Machines boot slowly": {func(f *healthcheck.Facts) {
-			withoutNode(f, 20*time.Minute)
-			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "25m"
-		}, "Pending (Starting)", 5*time.Minute + time.Second},
-		"a template with a limit that cannot be read": {func(f *healthcheck.Facts) {
-			withoutNode(f, time.Minute)
-			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "soon"
-		}, "Pending (Starting)", 9*time.Minute + time.Second},
-		"a template with a limit to join": {func(f *healthcheck.Facts) {
+		"a limit to join": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
-			f.Machine.Annotations[healthcheck.JoinAnnotation] = "2m"
+			f.Checks.Join = 2 * time.Minute
 			machineSays(f, "InfrastructureReady", "True", 3*time.Minute)
 		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 2m0s", 0},
 		"a creation that failed": {func(f *healthcheck.Facts) {
@@ -321,8 +313,7 @@ func TestAVerdictSaysHowLongWhatIsWrongMayLast(t *testing.T) {
 		"no Node yet":        {func(f *healthcheck.Facts) { withoutNode(f, time.Hour) }, 10 * time.Minute},
 		"a Node that is gone": {func(f *healthcheck.Facts) {
 			f.Node, f.NodeState = nil, healthcheck.NodeGone
-			f.Machine.Annotations[healthcheck.NodeStartupAnnotation] = "25m"
-		}, 25 * time.Minute},
+		}, 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

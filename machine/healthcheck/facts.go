@@ -76,11 +76,6 @@ func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Ru
 const (
 	// DefaultNodeStartup is how long a Machine may be without a Node when a check does not say it. The value is Cluster API's.
 	DefaultNodeStartup = 10 * time.Minute
-	// NodeStartupAnnotation of a Machine replaces Checks.NodeStartup, with a duration such as 25m; 0 means no limit. Templates copy it to
-	// their Machines, so that a template of machines that boot slowly has a limit of its own.
-	NodeStartupAnnotation = "machinist.dev/node-startup-timeout"
-	// JoinAnnotation of a Machine replaces Checks.Join in the same way.
-	JoinAnnotation = "machinist.dev/node-join-timeout"
 	// RemediateAnnotation of a Machine, with any value, requests its remediation. Rule: Cluster API's.
 	RemediateAnnotation = "cluster.x-k8s.io/remediate-machine"
 	// SkipAnnotation of a Machine, with any value, keeps checks from judging it. Rule: Cluster API's.
@@ -103,17 +98,4 @@ type Checks struct {
 // ChecksOf returns the checks of a MachineHealthCheck, with its default.
 func ChecksOf(check *contract.HealthCheckState) Checks {
 	return Checks{Node: check.NodeRules, Machine: check.MachineRules, NodeStartup: check.NodeStartup.Or(DefaultNodeStartup)}
-}
-
-// limits returns the limits for one Machine.
-func (c *Checks) limits(annotations map[string]string) (startup, join time.Duration) {
-	return limitIn(annotations[NodeStartupAnnotation], c.NodeStartup), limitIn(annotations[JoinAnnotation], c.Join)
-}
-
-// limitIn returns the limit that an annotation has. Where that is no duration, the limit of the check applies.
-func limitIn(annotation string, ofCheck time.Duration) time.Duration {
-	if d, err := time.ParseDuration(annotation); err == nil && d >= 0 {
-		return d
-	}
-	return ofCheck
 }

@@ -275,16 +275,15 @@ func TestAReplacementThatHasNotStartedCountsForTheMachineThatIsGone(t *testing.T
 	w.says(marked, "b")
 }
 
-func TestANewMachineThatDoesNotStartIsMarkedAfterItsTemplatesOwnLimit(t *testing.T) {
+func TestANewMachineThatDoesNotStartIsMarkedWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	for _, name := range []string{"a", "b", "c"} {
 		w.machine(name, "zone-"+name)
 	}
 	waiting := fake.Machine("slow", fake.WithLabels(map[string]string{"role": "worker", contract.ClusterNameLabel: "demo"}), owned("set",
-		"set-uid"),
-		fake.WithAnnotations(map[string]string{healthcheck.NodeStartupAnnotation: "2s"}))
-	check := w.check("workers")
+		"set-uid"))
+	check := w.check("workers", fake.WithField(int64(2), "spec", "checks", "nodeStartupTimeoutSeconds"))
 	clock := clocktesting.NewFakePassiveClock(time.Now()) // its limit is reached when the test says so, and not before
 	w.Create(check, waiting)
 	w.run(remediation.Options{Options: pass.Options{Clock: clock}})

@@ -37,7 +37,8 @@
 // that a person wants to keep would be replaced. Nothing is written to a Machine that is paused.
 //
 // A Machine that several checks select is judged by the oldest of them that is neither paused nor being deleted; the message of
-// RemediationAllowed of the others names one. They would overwrite each other's conditions otherwise.
+// RemediationAllowed of the others names one. They would overwrite each other's conditions otherwise. Machines that need limits of their
+// own have a check of their own, and the selectors of the others leave them out.
 //
 // A check that is deleted leaves the conditions of its Machines: what is marked is remediated. It has no finalizer.
 //

@@ -43,8 +43,8 @@ func (k *Kinds) AddFlags(flags *flag.FlagSet) {
 			"from the template of the MachineHealthCheck")
 	flags.DurationVar(&k.JoinTimeout, "join-cluster-timeout", k.JoinTimeout,
 		"time that a Machine of a MachineHealthCheck may be without a Node since its infrastructure was ready, as in 25m; then it is "+
-			"unhealthy, and its owner replaces it within the limits of both; an annotation machinist.dev/node-join-timeout of the Machine "+
-			"comes first; 0: only the limits of the MachineHealthCheck count; needs --machinehealthchecks")
+			"unhealthy, and its owner replaces it within the limits of both; "+
+			"0: only the limits of the MachineHealthCheck count; needs --machinehealthchecks")
 	flags.BoolVar(&k.InstallCRDs, "install-crds", k.InstallCRDs,
 		"at the start, apply the manager's own CustomResourceDefinitions that the other flags need, and wait until they are served")
 }
