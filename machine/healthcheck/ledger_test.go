@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/machine/healthcheck"
@@ -171,15 +172,19 @@ func TestAMachineIsASuccessorIfItWasNotThereWhenTheOtherWasMarkedWhateverTheCloc
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
 	l := healthcheck.Ledger{Check: "check",
 		InFlight:   []healthcheck.Entry{{Machine: "m", Group: "g", After: 5, Gone: 7, Decided: true, Failures: 2}},
-		Successors: []types.UID{"s"}, Outages: []healthcheck.OutageEntry{{Domain: "d", Ended: 9}}}
+		Successors: []types.UID{"s"}, Outages: []healthcheck.OutageEntry{{Domain: "d", Ended: 9}},
+		Requests: metav1.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "PowerCycle"}}
 	got, known := healthcheck.ParseLedger(l.String(), "check")
 	require.True(t, known)
 	require.Empty(t, cmp.Diff(l, got))
-	for _, text := range []string{"", "{", "[]", l.String()} {
+	for text, want := range map[string]healthcheck.Ledger{
+		"": {Check: "a copy"}, "{": {Check: "a copy"}, "[]": {Check: "a copy"}, l.String(): {Check: "a copy", Requests: l.Requests},
+	} {
 		got, known = healthcheck.ParseLedger(text, "a copy")
 		require.False(t, known)
-		require.Empty(t, cmp.Diff(healthcheck.Ledger{Check: "a copy"}, got))
+		require.Empty(t, cmp.Diff(want, got))
 	}
+	require.Equal(t, l.Requests, healthcheck.Plan(healthcheck.PlanFacts{Ledger: l, Known: true}).Ledger.Requests)
 }
 
 func BenchmarkPlan(b *testing.B) {

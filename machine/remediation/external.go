@@ -40,32 +40,14 @@ func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: check.Template.Group, Version: check.TemplateVersion, Kind: kind}
 }
 
-// requestsAnnotation of a check has the kind of its requests, as Kind.version.group. Without it, a check whose template was taken away or
-// replaced would not find them again.
-const requestsAnnotation = "machinist.dev/remediation-requests"
-
-// recordRequests records the kind of requests before the first one is made. While a Machine has one of an earlier kind, that one stays
-// recorded.
-func (s *scope) recordRequests() {
-	if slices.ContainsFunc(s.members, func(m *member) bool { return m.former != nil }) {
-		return
-	}
-	change := contract.Cleared[string]()
-	if kind := requestOf(&s.State); !kind.Empty() {
-		change = contract.SetTo(kind.Kind + "." + kind.Version + "." + kind.Group)
-	}
-	s.ChangeAnnotation(requestsAnnotation, change)
-}
-
 // readRequests reads the template and the requests, in the version that the check names. A template that cannot be read keeps requests from
 // being created, and requests that cannot be read end the pass.
 func (s *scope) readRequests(ctx context.Context) (err error) {
 	kind := requestOf(&s.State)
-	if former, _ := schema.ParseKindArg(s.State.Annotations[requestsAnnotation]); former != nil && former.GroupKind() != kind.GroupKind() {
-		if s.former, err = s.list(ctx, *former); err != nil {
+	if former := schema.GroupVersionKind(s.ledger.Requests); !former.Empty() && former.GroupKind() != kind.GroupKind() {
+		if err := s.readFormer(ctx, former); err != nil {
 			return err
 		}
-		s.formerKind = *former
 	}
 	if !s.external() {
 		return nil
@@ -85,22 +67,21 @@ func (s *scope) readRequests(ctx context.Context) (err error) {
 	return err
 }
 
-// confirmFormer looks for the request of an earlier template that a Machine's condition is about, where the cache does not have it: the
-// cache may be behind, and two would remediate the Machine.
-func (s *scope) confirmFormer(ctx context.Context, m *member) error {
-	if s.former == nil || m.former != nil || m.request != nil || m.plan.Shared != "" ||
-		!engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse) {
-		return nil
+// readFormer reads the requests that an earlier template of the check has left, from the API server: where the cache is behind, two would
+// remediate a Machine. An event follows when one is gone.
+func (s *scope) readFormer(ctx context.Context, kind schema.GroupVersionKind) error {
+	if watched, err := s.list(ctx, kind); err != nil || watched == nil {
+		return err
 	}
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(s.formerKind)
-	if err := s.env.frame.Ports.APIReader.Get(ctx, m.state.Key, live); external.SaysGone(err) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("make sure that %s %s is gone: %w", s.formerKind.Kind, m.state.Key, err)
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := s.env.frame.Ports.APIReader.List(ctx, list, client.InNamespace(s.State.Key.Namespace)); err != nil {
+		return fmt.Errorf("list %s objects of an earlier template: %w", kind.Kind, err)
 	}
-	m.former = ownedBy(map[string]*unstructured.Unstructured{m.state.Key.Name: live}, m.state)
-	m.plan.Marked = m.plan.Marked || m.former != nil
+	s.former = map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		s.former[list.Items[i].GetName()] = &list.Items[i]
+	}
 	return nil
 }
 

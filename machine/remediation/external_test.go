@@ -284,3 +284,31 @@ func TestAnObjectOfTheMachinesNameThatDoesNotBelongToItIsNotDeleted(t *testing.T
 	w.Quiet(userAgent, time.Second)
 	require.Zero(t, w.Store.CountRequests(func(r fake.Request) bool { return r.Verb == "delete" && r.UserAgent == userAgent }))
 }
+
+// The ledger is that of the check before the restore, and counts nothing. Requests belong to Machines, and somebody works on them.
+func TestARestoredCheckEndsTheRequestsOfAFormerTemplate(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2, "b")
+	w.serveRemedies()
+	w.Create(template(), check)
+	stop := w.run(remediation.Options{})
+	w.says(requested, "b")
+	stop()
+	restored := w.Get(check)
+	require.NoError(t, w.Client.Delete(t.Context(), w.Get(check)))
+	w.Gone(check)
+	restored.SetUID("")
+	restored.SetResourceVersion("")
+	unstructured.RemoveNestedField(restored.Object, "spec", "remediation", "templateRef")
+	w.Create(restored)
+	running := request("b")
+	w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"remediation.example.com/running"}) })
+	w.run(remediation.Options{})
+	w.Eventually("the request is asked to end", func() string {
+		return map[bool]string{true: "it is not"}[w.Get(running).GetDeletionTimestamp() == nil]
+	})
+	w.Quiet(userAgent, time.Second)
+	w.says(requested, "b")
+	w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.says(marked, "b")
+}

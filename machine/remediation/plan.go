@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,11 +20,12 @@ const ReasonSelectorUnreadable = "SelectorUnreadable"
 
 // planStep decides what happens to the Machines, and stores the ledger before anything does. Nothing does while a webhook takes it away.
 func planStep(ctx context.Context, s *scope) (result, error) {
-	stored := s.State.Annotations[healthcheck.LedgerAnnotation]
-	ledger, known := healthcheck.ParseLedger(stored, s.State.UID)
-	known = known || stored == "" && !s.State.ExpectedMachines.Found() // a check without a status has lost no ledger
+	// The kind of requests is stored before the first one is made. Without a selector it is not known whether there are former ones.
+	if s.selectorErr == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.former != nil }) {
+		s.ledger.Requests = metav1.GroupVersionKind(requestOf(&s.State))
+	}
 	facts := healthcheck.PlanFacts{
-		Ledger: ledger, Known: known, External: s.external(), Now: s.Now,
+		Ledger: s.ledger, Known: s.ledgerKnown, External: s.external(), Now: s.Now,
 		Machines: make([]healthcheck.Machine, 0, len(s.members)),
 	}
 	for _, m := range s.members {
@@ -37,7 +39,6 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	s.Requeue(s.decision.NextCheck)
 	text := s.decision.Ledger.String()
 	s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))
-	s.recordRequests()
 	if err := s.Commit(ctx); err != nil {
 		return result{Stop: true}, err
 	}

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,10 +39,11 @@ type scope struct {
 	problem  string
 	// requests are by name, nil while their kind is not served; former are those of the kind that an earlier template of the check had.
 	requests, former map[string]*unstructured.Unstructured
-	formerKind       schema.GroupVersionKind
 
-	rivals   []rival // that judge Machines before this check
-	decision healthcheck.Decision
+	ledger      healthcheck.Ledger
+	ledgerKnown bool
+	rivals      []rival // that judge Machines before this check
+	decision    healthcheck.Decision
 	// decided: the plan was made, and its ledger is stored.
 	decided bool
 	// selectorErr says why the selector cannot be read; then no Machine is selected.
@@ -90,11 +90,13 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	if err := s.readRivals(ctx); err != nil {
 		return result{Stop: true}, err
 	}
+	stored := s.State.Annotations[healthcheck.LedgerAnnotation]
+	s.ledger, s.ledgerKnown = healthcheck.ParseLedger(stored, s.State.UID)
+	s.ledgerKnown = s.ledgerKnown || stored == "" && !s.State.ExpectedMachines.Found() // a check without a status has lost no ledger
 	if err := s.readRequests(ctx); err != nil {
 		return result{Stop: true}, err
 	}
 	checks := s.env.options.Checks(&s.State)
-	var unconfirmed error
 	err = engine.EachObject(list, func(obj client.Object) {
 		m := &member{object: obj, state: &contract.MachineState{}}
 		unreadable := s.env.kinds.Machine.Adapter.Read(obj, m.state)
@@ -103,11 +105,9 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 			m.state.From(obj)
 		}
 		s.judge(m, &checks, unreadable == nil)
-		unconfirmed = errors.Join(unconfirmed, s.confirmFormer(ctx, m))
 		s.members = append(s.members, m)
 	})
 	slices.SortFunc(s.members, func(a, b *member) int { return cmp.Compare(a.plan.Name, b.plan.Name) })
-	err = errors.Join(err, unconfirmed)
 	stops := err != nil
 	if s.nodesErr != nil && !cluster.IsUnread(s.nodesErr) {
 		err = errors.Join(err, s.nodesErr)
