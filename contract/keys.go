@@ -47,6 +47,10 @@ const (
 	ClonedFromGroupKindAnnotation = "cluster.x-k8s.io/cloned-from-groupkind"
 )
 
+// RemediateAnnotation of a Machine, with any value, requests its remediation: a health check takes it for unhealthy, and its owner replaces
+// it before others. Rule: Cluster API's.
+const RemediateAnnotation = "cluster.x-k8s.io/remediate-machine"
+
 // LabelValue returns the label value that stands for a name: the name itself when it is a valid label value, and otherwise,
 // say because it has more than 63 characters, a text that is made from a hash of it. The hash has 32 bits, so that two long
 // names may share a value: who selects by it must still look at the owner. Rule: Cluster API's util/labels/format

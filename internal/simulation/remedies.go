@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	remediate = healthcheck.RemediateAnnotation
+	remediate = contract.RemediateAnnotation
 	skip      = healthcheck.SkipAnnotation
 	// helpAfter is how long a person waits before they do what a condition says.
 	helpAfter = 20 * time.Minute

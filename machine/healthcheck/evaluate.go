@@ -23,9 +23,9 @@ func Evaluate(f Facts) Verdict {
 	if _, skips := m.Annotations[SkipAnnotation]; skips || m.Paused() {
 		return Verdict{Skipped: true, Reason: ReasonSkipped}
 	}
-	if _, asked := m.Annotations[RemediateAnnotation]; asked {
+	if _, asked := m.Annotations[contract.RemediateAnnotation]; asked {
 		return Verdict{Class: Unhealthy, Reason: ReasonHasRemediateAnnotation, Since: f.Now,
-			Message: "Health check failed: marked for remediation via " + RemediateAnnotation + " annotation"}
+			Message: "Health check failed: marked for remediation via " + contract.RemediateAnnotation + " annotation"}
 	}
 	if cluster := f.Cluster; cluster != nil {
 		_, controls := m.Labels[contract.ControlPlaneLabel]

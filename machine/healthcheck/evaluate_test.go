@@ -159,10 +159,10 @@ func TestAMachineIsJudged(t *testing.T) {
 			"Pending (Starting)", 0},
 		"a Machine in deletion": {func(f *healthcheck.Facts) { f.Machine.Deleting = now },
 			"Pending (Deleting)", 0},
-		"a request to remediate": {func(f *healthcheck.Facts) { f.Machine.Annotations[healthcheck.RemediateAnnotation] = "" },
+		"a request to remediate": {func(f *healthcheck.Facts) { f.Machine.Annotations[contract.RemediateAnnotation] = "" },
 			"Unhealthy (HasRemediateAnnotation): Health check failed: marked for remediation via cluster.x-k8s.io/remediate-machine annotation", 0},
 		"a request to skip and to remediate": {func(f *healthcheck.Facts) {
-			f.Machine.Annotations[healthcheck.RemediateAnnotation], f.Machine.Annotations[healthcheck.SkipAnnotation] = "", ""
+			f.Machine.Annotations[contract.RemediateAnnotation], f.Machine.Annotations[healthcheck.SkipAnnotation] = "", ""
 		}, "Pending (Skipped)", 0},
 		"a paused Machine": {func(f *healthcheck.Facts) { f.Machine.Annotations[contract.PausedAnnotation] = "" },
 			"Pending (Skipped)", 0},
@@ -179,7 +179,7 @@ func TestAMachineIsJudged(t *testing.T) {
 			f.Cluster = &contract.ClusterState{ControlPlaneInitialized: true}
 		}, "Pending (InfrastructureNotReady)", 0},
 		"an API server does not answer, and a person requests to remediate": {func(f *healthcheck.Facts) {
-			f.Reach.Silent, f.Machine.Annotations[healthcheck.RemediateAnnotation] = true, ""
+			f.Reach.Silent, f.Machine.Annotations[contract.RemediateAnnotation] = true, ""
 		}, "Pending (ClusterUnreachable)", 0},
 		"no Clusters": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour); f.Cluster = nil },
 			"Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},

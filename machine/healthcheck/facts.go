@@ -76,8 +76,6 @@ func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Ru
 const (
 	// DefaultNodeStartup is how long a Machine may be without a Node when a check does not say it. The value is Cluster API's.
 	DefaultNodeStartup = 10 * time.Minute
-	// RemediateAnnotation of a Machine, with any value, requests its remediation. Rule: Cluster API's.
-	RemediateAnnotation = "cluster.x-k8s.io/remediate-machine"
 	// SkipAnnotation of a Machine, with any value, keeps checks from judging it. Rule: Cluster API's.
 	SkipAnnotation = "cluster.x-k8s.io/skip-remediation"
 )

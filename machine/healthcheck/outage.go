@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // outageWindow: Machines that became unhealthy within it did so at once.
@@ -55,7 +57,7 @@ func (e OutageEntry) left(m *Machine, now time.Time) time.Duration {
 }
 
 // nevertheless is how a person has a Machine remediated that an outage holds.
-const nevertheless = "add the annotation " + RemediateAnnotation + " to remediate it nevertheless"
+const nevertheless = "add the annotation " + contract.RemediateAnnotation + " to remediate it nevertheless"
 
 // recovering says why a Machine is held after an outage.
 func (e OutageEntry) recovering(m *Machine) string {

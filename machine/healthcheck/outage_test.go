@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
@@ -141,7 +142,7 @@ func TestAMachineThatIsHeldBecauseAnotherCannotBeJudgedSaysWhatAPersonCanDo(t *t
 	}
 	d := healthcheck.Plan(h.PlanFacts)
 	require.Equal(t, "None None None Hold/Outage None None", acts(d))
-	require.Contains(t, d.Outcomes[3].Message, "cannot be judged; add the annotation "+healthcheck.RemediateAnnotation)
+	require.Contains(t, d.Outcomes[3].Message, "cannot be judged; add the annotation "+contract.RemediateAnnotation)
 	h.Machines[3].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
 	require.Equal(t, "None None None Mark None None", acts(healthcheck.Plan(h.PlanFacts)))
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // Machine is a Machine of a check as Plan sees it.
@@ -261,7 +263,7 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 	}
 	if failures := p.out.Ledger.InFlight[at].Failures; failures >= maxFailures {
 		return ReasonTooManyFailures, fmt.Sprintf("%d Machines that were to replace one another did not become healthy: change their template, "+
-			"or add the annotation %s", failures, RemediateAnnotation)
+			"or add the annotation %s", failures, contract.RemediateAnnotation)
 	}
 	return "", ""
 }

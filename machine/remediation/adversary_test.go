@@ -96,7 +96,7 @@ func TestAClusterThatCannotBeReachedLeavesTheMachinesToBeJudged(t *testing.T) {
 	w.update(w.ref("a"), contract.MachineUpdate{Conditions: []metav1.Condition{{Type: contract.ConditionInfrastructureReady,
 		Status: metav1.ConditionFalse, Reason: "Gone", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}})
 	w.Change(w.ref("b"), func(u *unstructured.Unstructured) {
-		fake.WithAnnotations(map[string]string{healthcheck.RemediateAnnotation: ""})(u)
+		fake.WithAnnotations(map[string]string{contract.RemediateAnnotation: ""})(u)
 	})
 	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c"}})) // nothing knows
 	w.Create(check)

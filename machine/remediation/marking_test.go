@@ -172,7 +172,7 @@ func TestAllMachinesAtOnceAreNotReplaced(t *testing.T) {
 	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", "All 3 Machines became unhealthy at once")
 
 	w.Change(w.ref("b"), func(u *unstructured.Unstructured) {
-		fake.WithAnnotations(map[string]string{healthcheck.RemediateAnnotation: ""})(u)
+		fake.WithAnnotations(map[string]string{contract.RemediateAnnotation: ""})(u)
 	})
 	w.says("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
 	w.says(held, "a", "c")

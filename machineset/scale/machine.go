@@ -56,7 +56,7 @@ type Machine struct {
 	// Ailing: a health check has failed, and waits for the owner (see Ailing). recovered: the check succeeds again, or says nothing any more,
 	// and OwnerRemediated still says otherwise.
 	Ailing, recovered bool
-	// remediateFirst: RemediateAnnotation asks for it. remediating: the owner has said that it deletes the Machine for that.
+	// remediateFirst: contract.RemediateAnnotation asks for it. remediating: the owner has said that it deletes the Machine for that.
 	remediateFirst, remediating bool
 }
 
@@ -90,7 +90,7 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 	}
 	m.Marked = Marked(state.Annotations, marks...)
 	m.Ailing, m.recovered = Ailing(state), recovered(state)
-	_, m.remediateFirst = state.Annotations[RemediateAnnotation]
+	_, m.remediateFirst = state.Annotations[contract.RemediateAnnotation]
 	owner := meta.FindStatusCondition(state.Conditions, contract.ConditionOwnerRemediated)
 	m.remediating = owner != nil && owner.Status == metav1.ConditionFalse && owner.Reason == contract.ReasonMachineDeleting
 	if m.Available {

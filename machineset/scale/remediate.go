@@ -53,10 +53,6 @@ func LimitsOf(set *contract.Metadata, controlled bool) (RemediationLimits, error
 	return ParseLimits(text)
 }
 
-// RemediateAnnotation asks, with any value, for a Machine to be remediated before others. Rule: Cluster API's MachineHealthCheck, which
-// takes it for a failed check.
-const RemediateAnnotation = "cluster.x-k8s.io/remediate-machine"
-
 // RemediationFacts are what the replacement of Machines depends on that a health check has marked. They are not changed.
 type RemediationFacts struct {
 	// Machines are all Machines of the owner, those in deletion included.
@@ -108,8 +104,8 @@ type remediation struct {
 
 // Remediate decides which of the Machines that a health check has marked are deleted now, so that their owner creates others. It is pure,
 // and equal facts give equal decisions, whatever their order. Machines whose deletion was recorded before come first, then those with
-// RemediateAnnotation, then the newest ones, then those with the lower name. Rule: Cluster API's MachineSet, reconcileUnhealthyMachines;
-// the back-off is an addition.
+// contract.RemediateAnnotation, then the newest ones, then those with the lower name. Rule: Cluster API's MachineSet,
+// reconcileUnhealthyMachines; the back-off is an addition.
 //
 // Together with those that are being deleted it never deletes more than Limits.MaxInFlight; it deletes no available Machine when fewer than
 // MinAvailable would stay, none that is paused, and none that was made in place of another one before the back-off of the set is over.

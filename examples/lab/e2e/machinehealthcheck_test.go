@@ -239,7 +239,7 @@ func remediatesWithItsRights(t *testing.T, w *world) {
 		s.says(m, contract.ConditionHealthCheckSucceeded, healthcheck.ReasonSucceeded)
 	}
 	annotated := func(value string) client.Patch {
-		return client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+healthcheck.RemediateAnnotation+`":`+value+`}}}`))
+		return client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+contract.RemediateAnnotation+`":`+value+`}}}`))
 	}
 	require.NoError(t, w.client.Patch(t.Context(), machines[0], annotated(`""`)))
 	s.says(machines[0], contract.ConditionExternallyRemediated, remediation.ReasonWaitingForRemediation)
@@ -319,7 +319,7 @@ func diesAtOnce(t *testing.T, w *world) {
 	}
 	c.allows(c.check, metav1.ConditionFalse, healthcheck.ReasonOutage, "All 4 Machines became unhealthy at once")
 	require.Empty(t, c.marked())
-	asked := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+healthcheck.RemediateAnnotation+`":""}}}`))
+	asked := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+contract.RemediateAnnotation+`":""}}}`))
 	require.NoError(t, w.client.Patch(t.Context(), c.machines["b1"], asked))
 	c.eventually("b1 to be marked", func() string { return strings.TrimPrefix(c.marked()+".", "b1.") })
 }
