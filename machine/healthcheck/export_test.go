@@ -1,7 +1,5 @@
 package healthcheck
 
-import "time"
-
 // Names that only tests need.
 var ErrLimit = errLimit
 
@@ -10,14 +8,6 @@ const (
 	Expiry      = expiry
 	MaxFailures = maxFailures
 )
-
-// PlanForEver is Plan for a fleet whose remediations never expire, and with blind it looks for no outage.
-func PlanForEver(f PlanFacts, blind bool) Decision {
-	return planWithin(f, 1<<62*time.Nanosecond, !blind)
-}
-
-// PlanBlind is Plan, except that it looks for no outage.
-func PlanBlind(f PlanFacts) Decision { return planWithin(f, expiry, false) }
 
 // Outages are those that Plan finds.
 func Outages(f PlanFacts) (all []string) {

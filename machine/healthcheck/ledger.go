@@ -98,7 +98,7 @@ func (p *plan) record(m *Machine, decided bool) {
 // settle takes what is over out of the ledger: places whose Machine is healthy and not marked any more, and those that nobody has filled
 // for long. The place of a Machine that is gone goes to one that was made later: until that one is healthy, one Machine is missing, however
 // many were made.
-func (p *plan) settle(expiry time.Duration) {
+func (p *plan) settle() {
 	byUID, taken := map[types.UID]*Machine{}, map[types.UID]bool{}
 	for _, m := range p.machines {
 		byUID[m.UID] = m
@@ -118,7 +118,7 @@ func (p *plan) settle(expiry time.Duration) {
 			m = e.passes(oldest, taken)
 		}
 		switch {
-		case m == nil && p.expires(&e, expiry):
+		case m == nil && p.expires(&e):
 			continue
 		case m == nil:
 		case m.Verdict.Class == Healthy && !m.Deleting && !m.Marked: // while it is marked, its owner may be deleting it
@@ -147,7 +147,7 @@ func (e *Entry) passes(oldest []*Machine, taken map[types.UID]bool) *Machine {
 }
 
 // expires reports whether a place has had no Machine for too long, and requests a look for when it will.
-func (p *plan) expires(e *Entry, expiry time.Duration) bool {
+func (p *plan) expires(e *Entry) bool {
 	if e.Gone == 0 || e.Gone > p.Now.Unix() { // a clock was set back
 		e.Gone = p.Now.Unix()
 	}

@@ -73,15 +73,13 @@ func (e OutageEntry) recovering(m *Machine) string {
 
 // remember records the outages that last, and when the others have ended. Nothing is known while the limit cannot be read: the selector may
 // be what cannot be.
-func (p *plan) remember(careful bool) {
+func (p *plan) remember() {
 	outages := &p.out.Ledger.Outages
 	if p.LimitErr != nil {
 		*outages = p.Ledger.Outages
 		return
 	}
-	if careful {
-		p.outages = outagesOf(p.machines, p.Now)
-	}
+	p.outages = outagesOf(p.machines, p.Now)
 	for _, o := range p.outages {
 		*outages = append(*outages, OutageEntry{Domain: o.domain})
 	}

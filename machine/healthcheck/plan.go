@@ -105,10 +105,7 @@ type Decision struct {
 // Plan decides which Machines of a check are remediated. It is total and deterministic, whatever the order of the Machines. However often
 // it is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit allows: the Ledger remembers
 // them, and is to be stored before its decision is carried out.
-func Plan(f PlanFacts) Decision { return planWithin(f, expiry, true) }
-
-// planWithin is Plan with the time after which a place expires. It looks for no outage unless it is careful.
-func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
+func Plan(f PlanFacts) Decision {
 	p := &plan{PlanFacts: f}
 	for i := range f.Machines {
 		m := &f.Machines[i]
@@ -125,10 +122,10 @@ func planWithin(f PlanFacts, expiry time.Duration, careful bool) Decision {
 		}
 	}
 	slices.SortFunc(p.machines, func(a, b *Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
-	p.settle(expiry)
+	p.settle()
 	p.count()
 	p.allow()
-	p.remember(careful)
+	p.remember()
 	p.outcomes()
 	p.say()
 	slices.SortFunc(p.out.Ledger.InFlight, inTime) // the next pass, which sorts what it reads, writes nothing

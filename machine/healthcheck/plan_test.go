@@ -231,7 +231,7 @@ func TestAnOutageReplacesNothing(t *testing.T) {
 func TestALedgerHasABoundedSize(t *testing.T) {
 	f := planned(t, strings.Repeat("p", 600)+strings.Repeat("u", 600), "100%")
 	f.Machines[999].Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation // the last one by its name
-	got := acts(healthcheck.PlanBlind(f))
+	got := acts(healthcheck.Plan(f))
 	require.Equal(t, 500, strings.Count(got, "Mark"), "also for what a person requests")
 	require.Equal(t, 100, strings.Count(got, "Hold/RemediationInFlight"))
 }
