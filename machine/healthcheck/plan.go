@@ -88,8 +88,6 @@ type Outcome struct {
 type Decision struct {
 	// Expected counts the Machines, without the ones that are skipped or shared; Healthy and Unhealthy those that are not pending.
 	Expected, Healthy, Unhealthy int
-	// Targets are the sorted names of the expected Machines.
-	Targets []string
 	// Allowed, Reason and Message are the condition RemediationAllowed, and Remaining is how many more may become unhealthy.
 	Allowed         bool
 	Remaining       int
@@ -151,7 +149,6 @@ type plan struct {
 func (p *plan) count() {
 	p.out.Expected = len(p.machines)
 	for _, m := range p.machines {
-		p.out.Targets = append(p.out.Targets, m.Name)
 		v, class := &m.Verdict, m.counts()
 		switch class {
 		case Healthy:

@@ -61,7 +61,11 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 	u.ExpectedMachines, u.CurrentHealthy = contract.SetTo(int32(d.Expected)),
 		contract.SetTo(int32(d.Healthy)) //nolint:gosec // counts of objects
 	u.RemediationsAllowed = contract.SetTo(int32(d.Remaining)) //nolint:gosec // not more than those
-	u.Targets = contract.SetTo(d.Targets[:min(len(d.Targets), maxTargets)])
+	var targets []string
+	for _, o := range d.Outcomes[:min(len(d.Outcomes), maxTargets)] {
+		targets = append(targets, o.Name)
+	}
+	u.Targets = contract.SetTo(targets)
 	allowed := engine.Condition(contract.ConditionRemediationAllowed, metav1.ConditionTrue, d.Reason, d.Message)
 	if !d.Allowed {
 		allowed.Status = metav1.ConditionFalse
@@ -69,8 +73,7 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 	old, _ := engine.Find(s.Stored, contract.ConditionRemediationAllowed)
 	s.Assert(allowed)
 	changed := old.Status != allowed.Status || old.Reason != allowed.Reason
-	news := old.Message != allowed.Message // whether others may be remediated changes nothing about an outage
-	if changed && news && d.Unhealthy > 0 && d.Message != "" {
+	if changed && old.Message != d.Message && d.Unhealthy > 0 && d.Message != "" { // others change nothing about an outage
 		s.restricted = d.Message
 	}
 	return result{}, nil
