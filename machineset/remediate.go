@@ -97,15 +97,14 @@ func (s *Scope) remediationHolds(elsewhere bool, unreadable error) (holds []stri
 func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) error {
 	// every UID of a decision is that of a Machine of the set
 	m := s.machines.Own[slices.IndexFunc(s.machines.Own, func(m member) bool { return m.UID == uid })]
-	u := contract.MachineUpdate{RemoveConditions: []string{contract.ConditionOwnerRemediated}}
+	var set []metav1.Condition
+	removed := []string{contract.ConditionOwnerRemediated}
 	if reason != "" {
 		message = engine.Bounded(message, engine.MaxMessageLength)
-		say := engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, message)
-		u = contract.MachineUpdate{
-			Conditions: contract.ChangedConditions(m.State.Conditions, []metav1.Condition{say}, m.Generation, s.Now),
-		}
+		set = append(set, engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, reason, message))
+		removed = nil
 	}
-	written, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, u)
+	written, err := engine.WriteConditions(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, m.State, set, removed, s.Now)
 	if err == nil {
 		m.ResourceVersion = written.GetResourceVersion()
 	}

@@ -175,9 +175,21 @@ func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[
 	return send(ctx, w, kind, obj, changes.Main(), false)
 }
 
-// WriteStatus is Write for the status of an update. Where status is no subresource, it writes all of the update.
-func WriteStatus[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U,
+// WriteConditions sets and removes conditions of a Machine whose state was read, and returns the answer of the API server. It writes nothing
+// that is stored already, and then returns the object as it is. It writes on the version that was read. Where status is no subresource, each
+// write increments the generation, and a condition with its generation would be written for ever: such a condition has none.
+func WriteConditions(
+	ctx context.Context, w *patch.Writer, kind contract.Kind, obj contract.Object, have *contract.MachineState, set []metav1.Condition,
+	removed []string, now time.Time,
 ) (contract.Object, error) {
+	var generation int64
+	if kind.StatusSubresource {
+		generation = have.Generation
+	}
+	u := contract.MachineUpdate{Conditions: contract.ChangedConditions(have.Conditions, set, generation, now), RemoveConditions: removed}
+	if len(u.Conditions)+len(removed) == 0 {
+		return obj, nil
+	}
 	changes, err := patch.Apply(kind, obj, u)
 	if err != nil {
 		return obj, err

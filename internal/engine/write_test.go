@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/patch"
 )
@@ -134,6 +135,38 @@ func TestNotFoundAboutAnObjectThatExistsIsAnError(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, "its CRD has no status subresource")
+		})
+	}
+}
+
+// Where status is no subresource, each write increments the generation: conditions with it would be written for ever.
+func TestConditionsOfAMachineAreWrittenOnce(t *testing.T) {
+	for name, subresource := range map[string]bool{"a subresource": true, "no subresource": false} {
+		t.Run(name, func(t *testing.T) {
+			kinds, err := contract.ClusterAPI(contract.V1Beta2)
+			require.NoError(t, err)
+			kind := kinds.Machine
+			kind.StatusSubresource = subresource
+			store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: subresource}}})
+			machine := fake.Machine("a")
+			machine.SetGroupVersionKind(kind.GVK)
+			require.NoError(t, store.Client().Create(t.Context(), machine))
+			writer := patch.NewWriter(store.Client(), clocktesting.NewFakePassiveClock(time.Now()))
+			want := []metav1.Condition{engine.Condition(contract.ConditionUpToDate, metav1.ConditionTrue, "R", "")}
+			obj := contract.Object(machine)
+			write := func(set []metav1.Condition, removed ...string) (same bool) {
+				var have contract.MachineState
+				require.NoError(t, kind.Adapter.Read(obj, &have))
+				written, err := engine.WriteConditions(t.Context(), writer, kind, obj, &have, set, removed, time.Now())
+				require.NoError(t, err)
+				same = written == obj
+				obj = written
+				return same
+			}
+			require.False(t, write(want))
+			require.True(t, write(want), "it is stored")
+			require.False(t, write(nil, contract.ConditionUpToDate))
+			require.True(t, write(nil, contract.ConditionUpToDate), "it is removed")
 		})
 	}
 }

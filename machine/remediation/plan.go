@@ -21,7 +21,7 @@ const ReasonSelectorUnreadable = "SelectorUnreadable"
 // planStep decides what happens to the Machines, and stores the ledger before anything does. Nothing does while a webhook takes it away.
 func planStep(ctx context.Context, s *scope) (result, error) {
 	// The kind of requests is stored before the first one is made. Without a selector it is not known whether there are former ones.
-	if s.selectorErr == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.former != nil }) {
+	if s.selectorErr == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.former }) {
 		s.ledger.Requests = metav1.GroupVersionKind(requestOf(&s.State))
 	}
 	facts := healthcheck.PlanFacts{

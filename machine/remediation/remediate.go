@@ -38,49 +38,26 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 	}
 	var errs []error
 	for _, m := range s.members {
-		var err error
-		switch {
-		case m.former != nil: // nobody else is asked to remediate the Machine until it is gone, which is an event
-			err = s.withdraw(ctx, m.former)
-		case m.plan.Shared != "" || m.plan.Verdict.Skipped && !s.takesBack(m):
-		case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
-			s.Requeue(engine.BehindRetry)
-		default:
-			err = s.carryOut(ctx, m, outcomes[m.plan.Name])
-		}
-		if err != nil {
+		if err := s.carryOut(ctx, m, outcomes[m.plan.Name]); err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.env.kinds.Machine.GVK.Kind, m.state.Key, err))
 		}
 	}
 	return result{}, errors.Join(errs...)
 }
 
-// takesBack reports whether the check takes back what it has said of a Machine that a person keeps it from judging. Nothing is written
-// to one that is paused, one in deletion is its owner's, and another program has reasons of its own.
-func (s *scope) takesBack(m *member) bool {
-	if m.plan.Deleting || m.state.Paused() {
-		return false
-	}
-	c, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
-	return !judged && (m.plan.Marked || s.outlives(m, healthcheck.ActionNone)) || slices.Contains([]string{
-		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
-		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
-	}, c.Reason)
-}
-
-// outlives reports whether the condition about a request for remediation is there, and the request is gone, whoever has deleted it, and is
-// not made anew.
-func (s *scope) outlives(m *member, action healthcheck.Action) bool {
-	known, renewed := s.requests != nil || !s.external(), action == healthcheck.ActionMark && s.external()
-	return known && !renewed && m.request == nil && m.former == nil && !m.plan.Deleting &&
-		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse)
-}
-
 // carryOut writes the conditions of one Machine, on the version that was judged, and creates or deletes its request.
 func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) (err error) {
-	var u contract.MachineUpdate
-	want := s.verdictOf(m, o)
+	set, removed := s.conditions(m, o)
 	switch {
+	case m.former: // nobody else is asked to remediate the Machine until it is gone, which is an event
+		return s.withdraw(ctx, m.request)
+	case s.leavesAlone(m):
+		return nil
+	case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows
+		s.Requeue(engine.BehindRetry)
+		return nil
+	case isOver(m, o) && m.request != nil:
+		err = s.withdraw(ctx, m.request)
 	case o.Action == healthcheck.ActionMark:
 		if stands, err := s.stands(ctx, m); err != nil || !stands {
 			s.Requeue(engine.BehindRetry) // usually the event of the Node comes first
@@ -90,19 +67,9 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 		if s.external() {
 			mark, err = s.request(ctx, m)
 		}
-		want = append(want, mark)
-	case o.Action == healthcheck.ActionUnmark || m.plan.Verdict.Skipped:
-		u.RemoveConditions, err = s.unmark(ctx, m)
+		set = append(set, mark)
 	}
-	if s.outlives(m, o.Action) {
-		u.RemoveConditions = append(u.RemoveConditions, contract.ConditionExternallyRemediated)
-	}
-	var generation int64
-	if s.env.kinds.Machine.StatusSubresource {
-		generation = m.state.Generation
-	}
-	u.Conditions = contract.ChangedConditions(m.state.Conditions, want, generation, s.Now)
-	written, failed := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.object, u)
+	written, failed := engine.WriteConditions(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.object, m.state, set, removed, s.Now)
 	switch {
 	case external.SaysGone(failed):
 		return err
@@ -112,39 +79,59 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	return errors.Join(err, failed)
 }
 
-// verdictOf is the condition HealthCheckSucceeded of a Machine, with the reason why nothing happens to it; none while it is not judged.
-// Numbers, which change often, are only in the condition of the check.
-func (s *scope) verdictOf(m *member, o healthcheck.Outcome) []metav1.Condition {
-	v := &m.plan.Verdict
-	status, message := metav1.ConditionTrue, v.Message
+// isOver reports whether the remediation of a Machine is over, if there is one.
+func isOver(m *member, o healthcheck.Outcome) bool {
+	return o.Action == healthcheck.ActionUnmark || m.plan.Verdict.Skipped
+}
+
+// conditions returns which conditions of a Machine the check sets and removes, beside the one that requests a remediation. One that its
+// owner has written is the owner's, as long as it has one. ExternallyRemediated ends with its request, whoever deletes that.
+func (s *scope) conditions(m *member, o healthcheck.Outcome) (set []metav1.Condition, removed []string) {
 	switch {
-	case v.Class == healthcheck.Pending:
-		return nil
-	case v.Class == healthcheck.Unhealthy:
+	case m.plan.Verdict.Skipped:
+		removed = append(removed, contract.ConditionHealthCheckSucceeded)
+	case m.plan.Verdict.Class != healthcheck.Pending:
+		set = append(set, s.verdictOf(m, o))
+	}
+	mark, _ := engine.Find(m.state.Conditions, contract.ConditionOwnerRemediated)
+	if isOver(m, o) && mark.Status == metav1.ConditionFalse && (mark.Reason == ReasonWaitingForRemediation || m.plan.Group == "") {
+		removed = append(removed, contract.ConditionOwnerRemediated)
+	}
+	known, renewed := s.requests != nil || !s.external(), o.Action == healthcheck.ActionMark && s.external()
+	if known && m.request == nil && !renewed && !m.plan.Deleting &&
+		engine.HasStatus(m.state.Conditions, contract.ConditionExternallyRemediated, metav1.ConditionFalse) {
+		removed = append(removed, contract.ConditionExternallyRemediated)
+	}
+	return set, removed
+}
+
+// leavesAlone reports whether the check does not write to a Machine: an older one judges it, or a person keeps this one from judging it, and
+// it is paused, or in deletion and its owner's, or another program has said something, for reasons of its own.
+func (s *scope) leavesAlone(m *member) bool {
+	if m.plan.Shared != "" || !m.plan.Verdict.Skipped {
+		return m.plan.Shared != ""
+	}
+	said, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
+	return m.plan.Deleting || m.state.Paused() || judged && !slices.Contains([]string{
+		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
+		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
+	}, said.Reason)
+}
+
+// verdictOf is the condition HealthCheckSucceeded of a Machine, with the reason why nothing happens to it. Numbers, which change often, are
+// only in the condition of the check.
+func (s *scope) verdictOf(m *member, o healthcheck.Outcome) metav1.Condition {
+	v, status := &m.plan.Verdict, metav1.ConditionTrue
+	if v.Class == healthcheck.Unhealthy {
 		status = metav1.ConditionFalse
 	}
+	message := v.Message
 	if o.Reason == healthcheck.ReasonNoOwner {
 		message += "\n  * Not remediated: " + o.Message
 	} else if o.Action == healthcheck.ActionHold {
 		message += fmt.Sprintf("\n  * Not remediated: %s, see %s %s", o.Reason, s.env.kinds.Check.GVK.Kind, s.State.Key.Name)
 	}
-	return []metav1.Condition{engine.Condition(contract.ConditionHealthCheckSucceeded, status, v.Reason, message)}
-}
-
-// unmark withdraws the request of a Machine, whose condition ends with it, and returns the other conditions to remove. A condition that its
-// owner has written is the owner's, as long as it has one.
-func (s *scope) unmark(ctx context.Context, m *member) (remove []string, err error) {
-	if m.plan.Verdict.Skipped {
-		remove = append(remove, contract.ConditionHealthCheckSucceeded)
-	}
-	mark, found := engine.Find(m.state.Conditions, contract.ConditionOwnerRemediated)
-	if found && mark.Status == metav1.ConditionFalse && (mark.Reason == ReasonWaitingForRemediation || m.plan.Group == "") {
-		remove = append(remove, contract.ConditionOwnerRemediated)
-	}
-	if m.request == nil {
-		return remove, nil
-	}
-	return remove, s.withdraw(ctx, m.request)
+	return engine.Condition(contract.ConditionHealthCheckSucceeded, status, v.Reason, message)
 }
 
 // tell records that a Machine was marked, on the Machine.

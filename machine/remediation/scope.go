@@ -58,8 +58,9 @@ type member struct {
 	state  *contract.MachineState
 	facts  healthcheck.Facts
 	plan   healthcheck.Machine
-	// request is that for its external remediation, and former one of an earlier template of the check; nil without.
-	request, former *unstructured.Unstructured
+	// request is that for its external remediation, nil without; former: it is one of an earlier template of the check.
+	request *unstructured.Unstructured
+	former  bool
 }
 
 // selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects
@@ -132,13 +133,12 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
 	m.request = ownedBy(s.requests, state)
-	if m.plan.Shared == "" {
-		m.former = ownedBy(s.former, state)
+	if former := ownedBy(s.former, state); former != nil && m.plan.Shared == "" {
+		m.request, m.former = former, true
 	}
-	if s.external() {
+	if s.external() || m.former {
 		m.plan.Marked = m.request != nil
 	}
-	m.plan.Marked = m.plan.Marked || m.former != nil
 	if !readable {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
 		return

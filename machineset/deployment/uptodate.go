@@ -40,12 +40,11 @@ func upToDateStep(ctx context.Context, s *Scope) (engine.Result, error) {
 		for _, m := range one.machines {
 			updating, _ := engine.Find(m.State.Conditions, contract.ConditionUpdating)
 			want := []metav1.Condition{one.upToDate(outdated, updating)}
-			changed := contract.ChangedConditions(m.State.Conditions, want, m.State.Generation, s.Now)
-			keeps := !m.State.Deleting.IsZero() || m.State.Paused() || len(m.State.Conditions) == 0 || len(changed) == 0
+			keeps := !m.State.Deleting.IsZero() || m.State.Paused() || len(m.State.Conditions) == 0
 			if keeps || s.env.frame.Writer.Behind(m.Object) {
 				continue
 			}
-			_, err := engine.WriteStatus(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, contract.MachineUpdate{Conditions: changed})
+			_, err := engine.WriteConditions(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, m.State, want, nil, s.Now)
 			if !external.SaysGone(err) {
 				errs = append(errs, err)
 			}
