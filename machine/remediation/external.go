@@ -130,13 +130,7 @@ func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error
 
 // withdraw deletes a request.
 func (s *scope) withdraw(ctx context.Context, request *unstructured.Unstructured) error {
-	if request.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	uid := request.GetUID()
-	err := s.env.frame.Ports.Client.Delete(ctx, request.DeepCopy(), client.Preconditions{UID: &uid})
-	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("delete %s: %w", request.GetKind(), err)
-	}
-	return nil
+	found := external.Object{GVK: request.GroupVersionKind(), Object: request}
+	found.Ref.Kind, found.Ref.Name = found.GVK.Kind, request.GetName()
+	return s.DeleteReferenced(ctx, found, &engine.Deletions{}, false)
 }
