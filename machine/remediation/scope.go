@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -97,7 +96,7 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	if err := s.readRequests(ctx); err != nil {
 		return result{Stop: true}, err
 	}
-	checks := s.env.options.Checks(&s.State)
+	facts := s.facts()
 	err = engine.EachObject(list, func(obj client.Object) {
 		m := &member{object: obj, state: &contract.MachineState{}}
 		unreadable := s.env.kinds.Machine.Adapter.Read(obj, m.state)
@@ -105,7 +104,7 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 			*m.state = contract.MachineState{}
 			m.state.From(obj)
 		}
-		s.judge(m, &checks, unreadable == nil)
+		s.judge(m, facts, unreadable == nil)
 		s.members = append(s.members, m)
 	})
 	slices.SortFunc(s.members, func(a, b *member) int { return cmp.Compare(a.plan.Name, b.plan.Name) })
@@ -116,8 +115,24 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	return result{Stop: stops}, err
 }
 
+// facts are those that the Machines of the check share.
+func (s *scope) facts() healthcheck.Facts {
+	checks := s.env.options.Checks(&s.State)
+	f := healthcheck.Facts{Checks: &checks, Now: s.Now}
+	if of := s.env.ports.ReachOf; of != nil {
+		f.Reach = of(s.ClusterKey())
+	}
+	if f.Reach.Silent {
+		s.Requeue(reachRetry)
+	}
+	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
+		f.Cluster = &s.Cluster.State // the zero state of one that is not there
+	}
+	return f
+}
+
 // judge fills what the plan sees of a Machine.
-func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
+func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 	state := m.state
 	m.plan = healthcheck.Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created,
@@ -143,31 +158,17 @@ func (s *scope) judge(m *member, checks *healthcheck.Checks, readable bool) {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
 		return
 	}
-	s.evaluate(m, checks)
-}
-
-// evaluate fills the verdict on a Machine that can be read.
-func (s *scope) evaluate(m *member, checks *healthcheck.Checks) {
-	state, reach := m.state, healthcheck.Reach{}
-	if of := s.env.ports.ReachOf; of != nil {
-		reach = of(types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.ClusterName})
-	}
-	if reach.Silent {
-		s.Requeue(reachRetry)
-	}
+	m.facts = shared
+	f := &m.facts
+	f.Machine = state
 	var nodes noderef.Lookup
 	if w := s.workload; s.nodesErr == nil && w.Nodes != nil && w.Nodes.HasSynced() && w.Recognize(&state.Metadata) == nil {
 		nodes = w.Nodes
 	}
-	node, known := healthcheck.Find(state, nodes, s.env.options.Matching)
-	if node != nil {
-		m.plan.Domain = cmp.Or(m.plan.Domain, node.Labels[corev1.LabelTopologyZone])
+	if f.Node, f.NodeState = healthcheck.Find(state, nodes, s.env.options.Matching); f.Node != nil {
+		m.plan.Domain = cmp.Or(m.plan.Domain, f.Node.Labels[corev1.LabelTopologyZone])
 	}
-	m.facts = healthcheck.Facts{Machine: state, Node: node, NodeState: known, Checks: checks, Reach: reach, Now: s.Now}
-	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
-		m.facts.Cluster = &s.Cluster.State // the zero state of one that is not there
-	}
-	m.plan.Verdict = healthcheck.Evaluate(m.facts)
+	m.plan.Verdict = healthcheck.Evaluate(*f)
 	m.plan.Verdict.Unjudged = m.plan.Verdict.Unjudged || nodes == nil && m.plan.Verdict.Reason == healthcheck.ReasonNodeUnread
 }
 
