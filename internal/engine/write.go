@@ -175,9 +175,10 @@ func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[
 	return send(ctx, w, kind, obj, changes.Main(), false)
 }
 
-// WriteConditions sets and removes conditions of a Machine whose state was read, and returns the answer of the API server. It writes nothing
-// that is stored already, and then returns the object as it is. It writes on the version that was read. Where status is no subresource, each
-// write increments the generation, and a condition with its generation would be written for ever: such a condition has none.
+// WriteConditions sets and removes conditions of a Machine whose state was read, and returns the answer of the API server. It writes
+// nothing that is stored already, and then returns the object as it is. It writes on the version that was read. Where status is no
+// subresource, each write increments the generation, and a condition with its generation would be written for ever: such a condition has
+// none.
 func WriteConditions(
 	ctx context.Context, w *patch.Writer, kind contract.Kind, obj contract.Object, have *contract.MachineState, set []metav1.Condition,
 	removed []string, now time.Time,

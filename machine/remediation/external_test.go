@@ -84,7 +84,8 @@ type byUID struct {
 func (c byUID) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
 	live, _ := obj.DeepCopyObject().(client.Object)
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), live)
-	if only := (&client.DeleteOptions{}).ApplyOptions(o).Preconditions; only == nil || only.UID == nil || err == nil && *only.UID != live.GetUID() {
+	only := (&client.DeleteOptions{}).ApplyOptions(o).Preconditions
+	if only == nil || only.UID == nil || err == nil && *only.UID != live.GetUID() {
 		c.t.Errorf("%s is deleted by its name", obj.GetName())
 	}
 	return c.Client.Delete(ctx, obj, o...)
