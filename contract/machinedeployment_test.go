@@ -12,10 +12,9 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// What both versions have no field for is in annotations; history and deadline only have a field in the older one.
+// What both versions have no field for is in annotations.
 var deploymentMetadata = strings.Replace(setMetadata, `"other":"kept"`, `"other":"kept","machinist.dev/rollout-type":"InPlaceUpdate",
-	"machinist.dev/in-place-orchestration":"Manual","machinist.dev/rollback-to":"3","machinist.dev/revision-history-limit":"1",
-	"machinist.dev/progress-deadline":"10m0s"`, 1)
+	"machinist.dev/in-place-orchestration":"Manual","machinist.dev/rollback-to":"3"`, 1)
 
 var fullMachineDeploymentV1Beta2 = `{
 	"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"MachineDeployment",` + deploymentMetadata + `,
@@ -58,9 +57,14 @@ func machineDeploymentState() contract.MachineDeploymentState {
 	}
 	maps.Copy(state.Annotations, map[string]string{
 		contract.RolloutTypeAnnotation: "InPlaceUpdate", contract.OrchestrationAnnotation: "Manual", contract.RollbackToAnnotation: "3",
-		contract.RevisionHistoryLimitAnnotation: "1", contract.ProgressDeadlineAnnotation: "10m0s",
 	})
 	return state
+}
+
+// withoutLimits takes out what v1beta2 has no place for any more.
+func withoutLimits(s contract.MachineDeploymentState) contract.MachineDeploymentState {
+	s.RevisionHistoryLimit, s.ProgressDeadline = contract.Opt[int32]{}, contract.Opt[time.Duration]{}
+	return s
 }
 
 func machineDeploymentUpdate() contract.MachineDeploymentUpdate {
@@ -95,7 +99,8 @@ func machineDeploymentCases() []machineDeploymentCase {
 		},
 		{
 			layout: contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2", full: fullMachineDeploymentV1Beta2,
-			state: machineDeploymentState(), unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations"},
+			state:  withoutLimits(machineDeploymentState()),
+			unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations", "RevisionHistoryLimit", "ProgressDeadline"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
 			writes: replicatedWrites("v1beta2", "spec.paused", "spec.rollout.after", "status.phase",
 				old+"unavailableReplicas", old+"updatedReplicas"),

@@ -103,10 +103,6 @@ const (
 	RollbackToAnnotation = "machinist.dev/rollback-to"
 	// RolloutAfterAnnotation holds the RFC 3339 time since when older Machines are to be replaced.
 	RolloutAfterAnnotation = "machinist.dev/rollout-after"
-	// RevisionHistoryLimitAnnotation holds how many old sets are kept.
-	RevisionHistoryLimitAnnotation = "machinist.dev/revision-history-limit"
-	// ProgressDeadlineAnnotation holds how long a rollout may stand still, as a duration such as "10m".
-	ProgressDeadlineAnnotation = "machinist.dev/progress-deadline"
 )
 
 // MachineDeploymentState is everything that a decision about a MachineDeployment may need, whatever shape the object has.
@@ -133,8 +129,8 @@ type MachineDeploymentState struct {
 	// RollbackTo is the revision whose template is to be that of the deployment again, 0 for the one before the current one; absent is
 	// no rollback. A controller that has done it clears it.
 	RollbackTo Opt[int64]
-	// RevisionHistoryLimit is how many old sets are kept and ProgressDeadline how long a rollout may stand still. Cluster API
-	// has them in v1beta1 only, and no longer acts on them.
+	// RevisionHistoryLimit is how many old sets are kept, where absent one or what Kinds.AllRevisions says, and ProgressDeadline how long
+	// a rollout may stand still, where absent without a limit. Cluster API has them in v1beta1 only, and no longer acts on them.
 	RevisionHistoryLimit Opt[int32]
 	ProgressDeadline     Opt[time.Duration]
 
@@ -179,7 +175,7 @@ type MachineDeploymentLayout struct {
 	RolloutAfter                         Field[time.Time]          `by:"user or controller" absent:"never"`
 	RemediationMaxInFlight               Field[intstr.IntOrString] `by:"user" absent:"no limit"`
 	RollbackTo                           Field[int64]              `by:"user or controller" absent:"no rollback"`
-	RevisionHistoryLimit                 Field[int32]              `by:"user" absent:"not said"`
+	RevisionHistoryLimit                 Field[int32]              `by:"user" absent:"1, or all"`
 	ProgressDeadline                     Field[time.Duration]      `by:"user" absent:"no limit"`
 	Phase                                Field[string]             `by:"controller" absent:"no phase yet"`
 	UnavailableReplicas, UpdatedReplicas Field[int32]              `by:"controller" absent:"unknown"`
@@ -196,16 +192,14 @@ var machineDeploymentV1Beta2 = MachineDeploymentLayout{
 	RolloutAfter:           At[time.Time]("spec", "rollout", "after"),
 	RemediationMaxInFlight: At[intstr.IntOrString]("spec", "remediation", "maxInFlight"),
 	RollbackTo:             AtAnnotation[int64](RollbackToAnnotation),
-	RevisionHistoryLimit:   AtAnnotation[int32](RevisionHistoryLimitAnnotation),
-	ProgressDeadline:       At[time.Duration]("metadata", "annotations", ProgressDeadlineAnnotation),
 	Phase:                  At[string]("status", "phase"),
 	UnavailableReplicas:    At[int32]("status", "deprecated", "v1beta1", "unavailableReplicas"),
 	UpdatedReplicas:        At[int32]("status", "deprecated", "v1beta1", "updatedReplicas"),
 }
 
-// MachineDeploymentV1Beta2 returns the layout of MachineDeployment in cluster.x-k8s.io/v1beta2. What that schema has no field for, the
-// limit of the history, the progress deadline, the rollback, and the ways of a rollout that its field refuses, is in annotations. The
-// table is shared and must not be changed.
+// MachineDeploymentV1Beta2 returns the layout of MachineDeployment in cluster.x-k8s.io/v1beta2. The rollback, and the ways of a rollout
+// that its field refuses, are in annotations. It has no place for the limit of the history and the progress deadline, which that version
+// has dropped: one old set is kept, and a rollout may stand still without a limit. The table is shared and must not be changed.
 func MachineDeploymentV1Beta2() *MachineDeploymentLayout { return &machineDeploymentV1Beta2 }
 
 var machineDeploymentV1Beta1 = func() MachineDeploymentLayout {

@@ -239,7 +239,7 @@ func layoutCases() map[string]layoutCase {
 		"MachineSet v1beta2": {layout: *contract.MachineSetV1Beta2(), kind: "machinesets", version: "v1beta2", none: inTemplate(true)},
 		"MachineSet v1beta1": {layout: *contract.MachineSetV1Beta1(), kind: "machinesets", version: "v1beta1", none: inTemplate(false)},
 		"MachineDeployment v1beta2": {layout: *contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2",
-			none: inTemplate(true, inGardener...)},
+			none: inTemplate(true, append(inGardener, "RevisionHistoryLimit", "ProgressDeadline")...)},
 		"MachineDeployment v1beta1": {layout: *contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1",
 			none: inTemplate(false, inGardener...)},
 		"MachinePool v1beta2": {layout: *contract.MachinePoolV1Beta2(), kind: "machinepools", version: "v1beta2",

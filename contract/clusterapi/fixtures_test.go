@@ -16,8 +16,7 @@ const (
 	fullMetadata = `"metadata":{"namespace":"default","name":"m","uid":"u-1","resourceVersion":"42","generation":7,
 		"creationTimestamp":"2026-03-01T12:00:00Z","deletionTimestamp":"2026-03-01T13:00:00Z","labels":{"a":"b"},
 		"annotations":{"machinist.dev/node-uid":"n-uid",
-			"machinist.dev/rollout-type":"InPlaceUpdate","machinist.dev/in-place-orchestration":"Manual","machinist.dev/rollback-to":"3",
-			"machinist.dev/revision-history-limit":"2","machinist.dev/progress-deadline":"10m"},
+			"machinist.dev/rollout-type":"InPlaceUpdate","machinist.dev/in-place-orchestration":"Manual","machinist.dev/rollback-to":"3"},
 		"finalizers":["machine.cluster.x-k8s.io"],"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"o-uid","controller":true}]}`
 	fullSpec = `{"clusterName":"c1","version":"v1.36.3","providerID":"p://1","failureDomain":"wanted",
 		"bootstrap":{"configRef":{"apiGroup":"bootstrap.cluster.x-k8s.io","kind":"KubeadmConfig","name":"b1"},"dataSecretName":""},

@@ -2,7 +2,6 @@ package clusterapi
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/machinist-dev/machinist/contract"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -41,26 +40,15 @@ func readMachineDeployment(m *clusterv1.MachineDeployment, into *contract.Machin
 		into.UnavailableReplicas = contract.Some(d.V1Beta1.UnavailableReplicas)
 		into.UpdatedReplicas = contract.Some(d.V1Beta1.UpdatedReplicas)
 	}
-	return readAnnotations(m.Annotations, into)
-}
-
-func readAnnotations(annotations map[string]string, into *contract.MachineDeploymentState) (err error) {
-	into.RollbackTo, err = annotation(annotations, contract.RollbackToAnnotation, "integer", func(text string) (int64, error) {
-		return strconv.ParseInt(text, 10, 64)
-	})
-	if err != nil {
-		return err
+	if text, found := m.Annotations[contract.RollbackToAnnotation]; found {
+		revision, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return &contract.FieldError{Path: contract.NewPath("metadata", "annotations", contract.RollbackToAnnotation),
+				Want: "integer", Got: "unreadable text"}
+		}
+		into.RollbackTo = contract.Some(revision)
 	}
-	into.RevisionHistoryLimit, err = annotation(annotations, contract.RevisionHistoryLimitAnnotation, "32-bit integer",
-		func(text string) (int32, error) {
-			n, err := strconv.ParseInt(text, 10, 32)
-			return int32(n), err
-		})
-	if err != nil {
-		return err
-	}
-	into.ProgressDeadline, err = annotation(annotations, contract.ProgressDeadlineAnnotation, "duration such as 1m30s", time.ParseDuration)
-	return err
+	return nil
 }
 
 func writeMachineDeployment(m *clusterv1.MachineDeployment, u contract.MachineDeploymentUpdate) error {

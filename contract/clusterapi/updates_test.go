@@ -78,8 +78,7 @@ func filler(seed uint64) *randfill.Filler {
 			c.Fill(&m.Finalizers)
 			c.Fill(&m.CreationTimestamp)
 			for key, value := range map[string]string{contract.NodeUIDAnnotation: "n", contract.DrainedAnnotation: "d",
-				contract.RollbackToAnnotation: "0", contract.RevisionHistoryLimitAnnotation: "-1", contract.ProgressDeadlineAnnotation: "90s",
-				contract.RolloutTypeAnnotation: contract.RolloutInPlace} {
+				contract.RollbackToAnnotation: "0", contract.RolloutTypeAnnotation: contract.RolloutInPlace} {
 				if c.Intn(3) == 0 {
 					m.Annotations[key] = oneOf(c, value)
 				}

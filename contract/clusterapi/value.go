@@ -51,19 +51,6 @@ func annotated(u contract.MetadataUpdate, key string, c contract.Change[string])
 	return u
 }
 
-// annotation reads a value that the schema has no field for.
-func annotation[T any](annotations map[string]string, key, want string, parse func(string) (T, error)) (contract.Opt[T], error) {
-	text, found := annotations[key]
-	if !found {
-		return contract.Opt[T]{}, nil
-	}
-	value, err := parse(text)
-	if err != nil {
-		return contract.Opt[T]{}, &contract.FieldError{Path: contract.NewPath("metadata", "annotations", key), Want: want, Got: "unreadable text"}
-	}
-	return contract.Some(value), nil
-}
-
 // setTime keeps whole seconds, as an encoded object does.
 func setTime(c contract.Change[time.Time], into *metav1.Time) {
 	if at, set := c.Value(); set || c.Clears() {

@@ -12,7 +12,7 @@ import (
 
 func TestAnOldSetThatChangesWhileItIsDeletedStaysUntilItIsReadAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
+	w := newWorldWithLimits(t).live()
 	var refused atomic.Int32
 	w.deletes = func(obj client.Object, pass func() error) error {
 		if refused.Load() > 0 {

@@ -150,7 +150,7 @@ func TestTheMarkedMachineGoesWhicheverSetHasIt(t *testing.T) {
 
 func TestOldSetsBeyondTheHistoryLimitAreDeleted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
+	w := newWorldWithLimits(t).live()
 	w.keepsNoHistory()
 }
 
@@ -158,9 +158,7 @@ func TestOldSetsBeyondTheHistoryLimitAreDeleted(t *testing.T) {
 func (w *world) keepsNoHistory() {
 	w.t.Helper()
 	w.run()
-	d := w.deployment(1, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{contract.RevisionHistoryLimitAnnotation: "0"})
-	})
+	d := w.deployment(1, historyLimit(0))
 	w.rolled(d, "blue", 1)
 	w.change(d, template("green"))
 	w.rolled(d, "green", 1)

@@ -45,6 +45,7 @@
 //
 // Where the cache leaves out Machines of a MachineSet that are being deleted, or that it has beyond its replicas, the deployment can exceed
 // maxSurge by their number until they are gone. A deployment whose spec.replicas is not set keeps its Machines as they are. Gardener's
-// label freeze is read; its annotations that trigger a deletion or select Nodes for an update in place are not. Cluster API has removed the
-// history limit, rollback and the progress deadline, which work here; spec.rollout.after takes effect when its time comes.
+// label freeze is read; its annotations that trigger a deletion or select Nodes for an update in place are not. Cluster API has removed
+// rollback, which works here, as do the history limit and the progress deadline of the kinds that have fields for them. spec.rollout.after
+// takes effect when its time comes.
 package deployment

@@ -174,11 +174,9 @@ func TestARolloutThatChangesItsMindHalfWayEndsWithTheLastTemplate(t *testing.T) 
 
 func TestANewTemplateThatNeverWorksKeepsTheOldMachines(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
+	w := newWorldWithLimits(t).live()
 	w.run()
-	d := w.deployment(3, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{contract.ProgressDeadlineAnnotation: "1s"})
-	})
+	d := w.deployment(3, progressDeadline(1))
 	w.rolled(d, "blue", 3)
 	old := map[string]bool{}
 	for _, m := range w.list(w.kinds.Machine.GVK) {

@@ -73,9 +73,9 @@ func revision(set *unstructured.Unstructured) int64 {
 // The clock of the reconciler says that the time of a restart has come when that of the API server, which dates the sets, does not.
 func TestARestartMakesOneSetWhateverTheClockOfTheAPIServerSays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
+	w := newWorldWithLimits(t).live()
 	stop := w.runAhead(2 * time.Hour)
-	d := w.deployment(2, annotated(contract.RevisionHistoryLimitAnnotation, "10"))
+	d := w.deployment(2, historyLimit(10))
 	w.rolled(d, "blue", 2)
 	before := w.uids()
 	after := time.Now().Add(time.Hour).UTC().Truncate(time.Second)

@@ -206,9 +206,9 @@ func TestARestoredDeploymentTakesBackSetsThatADeadOneOwns(t *testing.T) {
 // Everything that a process remembers is lost in the middle of a rollout that does not go on.
 func TestTheProgressDeadlineOutlivesTheManager(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
+	w := newWorldWithLimits(t).live()
 	stop := w.run()
-	d := w.deployment(1, annotated(contract.ProgressDeadlineAnnotation, "3s"))
+	d := w.deployment(1, progressDeadline(3))
 	w.rolled(d, "blue", 1)
 	old := w.uids()
 	w.machines.NotReady(func(m client.Object) bool { return m.GetUID() != old[0] })

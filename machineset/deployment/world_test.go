@@ -60,6 +60,24 @@ func newWorld(t *testing.T) *world {
 	return newWorldOf(t, kinds)
 }
 
+// newWorldWithLimits is a world whose deployments have the limits that v1beta2 has no field for, where v1beta1 has them.
+func newWorldWithLimits(t *testing.T) *world {
+	t.Helper()
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	layout := *contract.MachineDeploymentV1Beta2()
+	layout.RevisionHistoryLimit = contract.MachineDeploymentV1Beta1().RevisionHistoryLimit
+	layout.ProgressDeadline = contract.MachineDeploymentV1Beta1().ProgressDeadline
+	kinds.Deployment.Adapter = contract.Unstructured(kinds.Deployment.GVK, &layout).Adapter
+	return newWorldOf(t, kinds)
+}
+
+func historyLimit(n int64) fake.Option { return fake.WithField(n, "spec", "revisionHistoryLimit") }
+
+func progressDeadline(seconds int64) fake.Option {
+	return fake.WithField(seconds, "spec", "progressDeadlineSeconds")
+}
+
 func newWorldOf(t *testing.T, kinds contract.Kinds) *world {
 	t.Helper()
 	return newWorldWith(t, kinds, fake.Options{}, fake.AllLoops())
