@@ -72,12 +72,13 @@ func (w *World) frozen(obj *unstructured.Unstructured) string {
 	if isFrozen(obj) {
 		return annotate(scale.UnfreezeAnnotation, "")
 	}
-	return labelPatch(scale.FreezeLabel, "True")
+	return labelPatch(scale.FreezeLabel, frozenByPerson)
 }
 
-func isFrozen(obj *unstructured.Unstructured) bool {
-	return obj.GetLabels()[scale.FreezeLabel] == "True"
-}
+// frozenByPerson is the value of scale.FreezeLabel that people write.
+const frozenByPerson = "True"
+
+func isFrozen(obj *unstructured.Unstructured) bool { return obj.GetLabels()[scale.FreezeLabel] != "" }
 
 // stripped is the patch that removes all annotations.
 const stripped = `{"metadata":{"annotations":null}}`

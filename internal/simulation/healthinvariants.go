@@ -86,8 +86,8 @@ func isReplaced(w *World, e Write) bool { return w.health != nil && w.acting != 
 
 // freezes reports whether a set is frozen because of its number of Machines.
 func freezes(e Write) bool {
-	return e.Before != nil && e.After.GetKind() == "MachineSet" && !isFrozen(e.Before) && isFrozen(e.After) &&
-		e.After.GetAnnotations()[scale.FrozenByAnnotation] == scale.ReasonOverShooting
+	return e.Before != nil && e.After.GetKind() == "MachineSet" && !isFrozen(e.Before) &&
+		e.After.GetLabels()[scale.FreezeLabel] == scale.ReasonOverShooting
 }
 
 // versions are those of the check that a pass may have decided by: what was shown when it began, what is now, and what is stored.

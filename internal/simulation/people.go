@@ -32,7 +32,7 @@ func chores() []chore {
 			return annotate(children.RestoredAnnotation, string(obj.GetUID()))
 		}},
 		{ofSets, func(_ *World, obj *unstructured.Unstructured) bool {
-			return isFrozen(obj) && !has(obj, scale.FrozenByAnnotation)
+			return obj.GetLabels()[scale.FreezeLabel] == frozenByPerson
 		}, func(*World, *unstructured.Unstructured) string { return labelPatch(scale.FreezeLabel, nil) }},
 		{"Machine MachineSet", (*World).isUnrecognized, (*World).removed},
 		{"MachineSet", (*World).isTaken, (*World).removed}, {"Machine", (*World).waitsForItsDeletion, (*World).removed},

@@ -217,8 +217,7 @@ func TestAPausedSetIsNotChanged(t *testing.T) {
 func TestACrashBetweenTheLabelAndTheConditionIsMended(t *testing.T) {
 	t.Parallel()
 	w := newSetsWorld(t, clusterAPI())
-	half := w.set("half", 1, nil, fake.WithLabels(map[string]string{scale.FreezeLabel: "True"}),
-		fake.WithAnnotations(map[string]string{scale.FrozenByAnnotation: scale.ReasonOverShooting}))
+	half := w.set("half", 1, nil, fake.WithLabels(map[string]string{scale.FreezeLabel: scale.ReasonOverShooting}))
 	w.machines(half, 6)
 	other := w.set("other", 1, nil)
 	w.Change(other, func(u *unstructured.Unstructured) {

@@ -148,7 +148,7 @@ func (w *setsWorld) frozen(reason string, all ...*unstructured.Unstructured) {
 	for _, u := range all {
 		w.Eventually(u.GetName()+" to freeze", func() string {
 			now := w.Get(u)
-			if now.GetLabels()[scale.FreezeLabel] != "True" || w.condition(now).Reason != reason {
+			if now.GetLabels()[scale.FreezeLabel] != reason || w.condition(now).Reason != reason {
 				return fmt.Sprint(now.GetLabels(), now.GetAnnotations(), now.Object["status"])
 			}
 			return ""
@@ -163,7 +163,7 @@ func (w *setsWorld) thawed(all ...*unstructured.Unstructured) {
 			now := w.Get(u)
 			marks := slices.Collect(maps.Keys(now.GetLabels()))
 			marks = slices.AppendSeq(marks, maps.Keys(now.GetAnnotations()))
-			if slices.ContainsFunc(marks, func(key string) bool { return strings.Contains(key, "freeze") || key == scale.FrozenByAnnotation }) ||
+			if slices.ContainsFunc(marks, func(key string) bool { return strings.Contains(key, "freeze") }) ||
 				w.condition(now).Reason != "" {
 				return fmt.Sprint(now.GetLabels(), now.GetAnnotations(), now.Object["status"])
 			}

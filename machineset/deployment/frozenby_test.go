@@ -2,15 +2,11 @@ package deployment_test
 
 import (
 	"fmt"
-	"net/http"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -67,56 +63,40 @@ func TestAFreezeOfAPersonStaysWhereAPersonHasEndedOneOfTheGuard(t *testing.T) {
 	}
 }
 
-func TestAnAnnotationOfAFreezeThatIsOverIsRemovedOnce(t *testing.T) {
+// Neither a number of Machines nor a deployment that follows its sets changes it.
+func TestALabelOfAPersonStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string]contract.Kinds{"Cluster API": clusterAPI(), "Gardener": contract.Gardener()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newSetsWorld(t, kinds)
-			left := func(reason string) fake.Option {
-				return fake.WithAnnotations(map[string]string{scale.FrozenByAnnotation: reason})
-			}
-			d := w.deployment("d", 2, left(scale.ReasonMachineSetFrozen))
-			set, alone := w.set("s", 2, d, left(scale.ReasonOverShooting)), w.set("alone", 2, nil, left(""))
+			person := func(value string) fake.Option { return fake.WithLabels(map[string]string{scale.FreezeLabel: value}) }
+			d := w.deployment("d", 2, person("true"))
+			set, alone := w.set("s", 2, d, person("yes")), w.set("alone", 2, nil, person(""))
 			w.machines(set, 2)
 			w.freezer(scale.FreezeLimits{})
-			w.thawed(d, set, alone)
-			w.Still("writes", 300*time.Millisecond, func() int { return len(w.Writes(freezer)) })
-			onMetadata := func() []fake.Request {
-				return slices.DeleteFunc(w.Writes(freezer), func(r fake.Request) bool { return r.Subresource == "status" })
+			w.isAtWork()
+			w.keeps(d, set, alone)
+			for value, u := range map[string]*unstructured.Unstructured{"true": d, "yes": set, "": alone} {
+				require.Equal(t, value, w.Get(u).GetLabels()[scale.FreezeLabel])
+				require.Empty(t, w.condition(w.Get(u)).Reason)
 			}
-			writes := len(onMetadata())
-			w.label(d)
-			w.keeps(d) // before the deployment would follow its set
-			w.label(set)
-			w.keeps(d, set)
-			require.Len(t, onMetadata(), writes)
 		})
 	}
 }
 
-// Another process, such as the next leader, may freeze a set meanwhile.
-func TestAPassThatIsBehindLeavesTheAnnotationOfANewFreeze(t *testing.T) {
+func TestAPersonTakesAFreezeOfTheGuardOver(t *testing.T) {
 	t.Parallel()
-	kinds := clusterAPI()
-	w := newSetsWorld(t, kinds, func(o *fake.Options) {
-		o.CacheLagFunc = func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
-			if kind == kinds.Set.GVK.GroupKind() {
-				return 3 * time.Second // longer than what is done until the change of the label
-			}
-			return 0
-		}
-	})
-	w.freezer(scale.FreezeLimits{Up: 4, Down: 2})
-	left := fake.WithAnnotations(map[string]string{scale.FrozenByAnnotation: scale.ReasonOverShooting})
-	w.thawed(w.set("first", 1, nil, left)) // its cache runs
-	set := w.set("s", 1, nil, left)
-	w.machines(set, 5)
-	w.stays(set) // its cache shows it without the label as long, later
-	w.Change(set, fake.WithLabels(map[string]string{scale.FreezeLabel: "True"}))
+	w := newSetsWorld(t, clusterAPI())
+	w.freezer(scale.FreezeLimits{})
+	set := w.set("s", 1, nil)
+	all := w.machines(set, 6)
 	w.frozen(scale.ReasonOverShooting, set)
-	require.Equal(t, scale.ReasonOverShooting, w.Get(set).GetAnnotations()[scale.FrozenByAnnotation])
-	require.True(t, slices.ContainsFunc(w.Writes(freezer), func(r fake.Request) bool {
-		return r.Name == set.GetName() && r.Code == http.StatusConflict
-	}), "it has tried")
+	w.Change(set, fake.WithLabels(map[string]string{scale.FreezeLabel: "True"}))
+	w.Eventually("the condition of the guard to go", func() string { return w.condition(w.Get(set)).Reason })
+	w.delete(all[1:])
+	w.isAtWork()
+	w.keeps(set)
+	w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.thawed(set)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -285,30 +286,51 @@ func TestLabelsSayWhoHasFrozenAnObject(t *testing.T) {
 	t.Parallel()
 	frozen := []metav1.Condition{{Type: scale.ConditionFrozen, Reason: scale.ReasonOverShooting}}
 	tests := map[string]struct {
-		group       string
-		labels      map[string]string
-		annotations map[string]string
-		conditions  []metav1.Condition
-		want        scale.Freezing
+		group      string
+		labels     map[string]string
+		conditions []metav1.Condition
+		want       scale.Freezing
 	}{
 		"not at all":              {want: scale.NotFrozen},
 		"a person":                {labels: map[string]string{scale.FreezeLabel: "True"}, want: scale.FrozenByPerson},
 		"false":                   {labels: map[string]string{scale.FreezeLabel: "false"}, want: scale.NotFrozen},
 		"a text that is no value": {labels: map[string]string{scale.FreezeLabel: "please"}, want: scale.FrozenByPerson},
-		"a number of Machines": {labels: map[string]string{scale.FreezeLabel: "True"},
-			annotations: map[string]string{scale.FrozenByAnnotation: scale.ReasonOverShooting}, want: scale.FrozenByGuard},
-		"another group's label": {group: "cluster.x-k8s.io", labels: map[string]string{"freeze": "True"}, want: scale.NotFrozen},
-		"Gardener's label":      {group: scale.GardenerGroup, labels: map[string]string{"freeze": "True"}, want: scale.FrozenByPerson},
+		"a yes":                   {labels: map[string]string{scale.FreezeLabel: "yes"}, want: scale.FrozenByPerson},
+		"no value":                {labels: map[string]string{scale.FreezeLabel: ""}, want: scale.FrozenByPerson},
+		"a number of Machines":    {labels: map[string]string{scale.FreezeLabel: scale.ReasonOverShooting}, want: scale.FrozenByGuard},
+		"a set of the deployment": {labels: map[string]string{scale.FreezeLabel: scale.ReasonMachineSetFrozen}, want: scale.FrozenByGuard},
+		"another group's label":   {group: "cluster.x-k8s.io", labels: map[string]string{"freeze": "True"}, want: scale.NotFrozen},
+		"Gardener's label":        {group: scale.GardenerGroup, labels: map[string]string{"freeze": "True"}, want: scale.FrozenByPerson},
 		"Gardener's controller": {group: scale.GardenerGroup, labels: map[string]string{"freeze": "True"}, conditions: frozen,
 			want: scale.FrozenByGuard},
-		"without its annotation": {labels: map[string]string{scale.FreezeLabel: "True"}, conditions: frozen, want: scale.FrozenByGuard},
-		"a condition alone":      {group: scale.GardenerGroup, conditions: frozen, want: scale.NotFrozen},
+		"a person over a number": {labels: map[string]string{scale.FreezeLabel: "True"}, conditions: frozen, want: scale.FrozenByPerson},
+		"a person beside Gardener's controller": {group: scale.GardenerGroup, conditions: frozen,
+			labels: map[string]string{scale.FreezeLabel: "True", "freeze": "True"}, want: scale.FrozenByPerson},
+		"Gardener's label beside false": {group: scale.GardenerGroup,
+			labels: map[string]string{scale.FreezeLabel: "false", "freeze": "True"}, want: scale.FrozenByPerson},
+		"a condition alone": {group: scale.GardenerGroup, conditions: frozen, want: scale.NotFrozen},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &contract.Metadata{Labels: tc.labels, Annotations: tc.annotations}
+			m := &contract.Metadata{Labels: tc.labels}
 			require.Equal(t, tc.want, scale.FreezingOf(tc.group, m, tc.conditions))
 		})
+	}
+}
+
+func TestEveryReasonIsTheValueOfALabel(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []string{scale.ReasonOverShooting, scale.ReasonMachineSetFrozen} {
+		for _, group := range []string{"cluster.x-k8s.io", scale.GardenerGroup} {
+			m := contract.Metadata{Labels: map[string]string{}}
+			for key, change := range scale.FreezeLabels(group, reason).Labels {
+				value, set := change.Value()
+				require.True(t, set)
+				require.Empty(t, validation.IsValidLabelValue(value))
+				m.Labels[key] = value
+			}
+			require.Equal(t, scale.FrozenByGuard, scale.FreezingOf(group, &m, nil))
+		}
 	}
 }

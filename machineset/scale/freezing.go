@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,11 +11,10 @@ import (
 
 // Keys of sets and deployments, of any API group.
 const (
-	// FreezeLabel, with the value True, keeps a set from creating Machines and a deployment from starting a step that creates some.
+	// FreezeLabel keeps a set from creating Machines and a deployment from starting a step that creates some. A value that is a reason of
+	// the condition Frozen was written with it. Any other one but false, such as True, is a person's, and stays until a person removes it or
+	// asks to unfreeze.
 	FreezeLabel = "machinist.dev/freeze"
-	// FrozenByAnnotation says why the label was set without a person: its value is a reason of the condition Frozen. Without it the label
-	// is a person's, and stays until a person removes it or asks to unfreeze. The step of the freeze removes an annotation that has no label.
-	FrozenByAnnotation = "machinist.dev/frozen-by"
 	// UnfreezeAnnotation of a set, or of a deployment for all its sets, with any value, ends a freeze. It is removed when that is done.
 	UnfreezeAnnotation = "machinist.dev/unfreeze"
 )
@@ -26,8 +26,8 @@ const (
 	GardenerUnfreezeAnnotation = "safety.machine.sapcloud.io/unfreeze"
 )
 
-// frozenValue is the value of the labels. Rule: Gardener's.
-const frozenValue = "True"
+// gardenerFrozen is the value of GardenerFreezeLabel. Rule: Gardener's.
+const gardenerFrozen = "True"
 
 // ConditionFrozen says that a set creates nothing, or that a deployment has such a set. It exists only while its status is True. The names
 // are Gardener's.
@@ -51,21 +51,24 @@ const (
 )
 
 // FreezingOf reads the labels of an object of an API group. A label with a value that is not false counts: a value that cannot be read
-// fails safe. The annotation or the condition says that it is FrozenByGuard, of this module or of Gardener's own controller: one of them
-// may have been taken away.
+// fails safe. A FreezeLabel says itself whose it is; of Gardener's label alone, the condition does.
 func FreezingOf(group string, m *contract.Metadata, conditions []metav1.Condition) Freezing {
-	on := isOn(m.Labels, FreezeLabel) || (group == GardenerGroup && isOn(m.Labels, GardenerFreezeLabel))
-	_, ours := m.Annotations[FrozenByAnnotation]
-	for _, c := range conditions {
-		ours = ours || (c.Type == ConditionFrozen && (c.Reason == ReasonOverShooting || c.Reason == ReasonMachineSetFrozen))
+	own, gardener := isOn(m.Labels, FreezeLabel), group == GardenerGroup && isOn(m.Labels, GardenerFreezeLabel)
+	ours := own && isFreezeReason(m.Labels[FreezeLabel])
+	if !own {
+		ours = slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == ConditionFrozen && isFreezeReason(c.Reason) })
 	}
 	switch {
-	case !on:
+	case !own && !gardener:
 		return NotFrozen
 	case ours:
 		return FrozenByGuard
 	}
 	return FrozenByPerson
+}
+
+func isFreezeReason(text string) bool {
+	return text == ReasonOverShooting || text == ReasonMachineSetFrozen
 }
 
 func isOn(labels map[string]string, key string) bool {
@@ -81,20 +84,20 @@ func AsksToUnfreeze(group string, m *contract.Metadata) bool {
 	return general || (gardener && group == GardenerGroup)
 }
 
-// FreezeLabels returns the changes of the labels and annotations of an object of an API group that freeze it for a reason. The empty reason
-// thaws it, and removes the request for that.
+// FreezeLabels returns the changes of the labels of an object of an API group that freeze it for a reason. The empty reason thaws it, and
+// removes the request for that.
 func FreezeLabels(group, reason string) contract.MetadataUpdate {
 	u := contract.MetadataUpdate{Labels: map[string]contract.Change[string]{}, Annotations: map[string]contract.Change[string]{}}
-	label, by := contract.SetTo(frozenValue), contract.SetTo(reason)
+	own, gardener := contract.SetTo(reason), contract.SetTo(gardenerFrozen)
 	if reason == "" {
-		label, by = contract.Cleared[string](), contract.Cleared[string]()
-		u.Annotations[UnfreezeAnnotation] = by
+		own, gardener = contract.Cleared[string](), contract.Cleared[string]()
+		u.Annotations[UnfreezeAnnotation] = own
 	}
-	u.Labels[FreezeLabel], u.Annotations[FrozenByAnnotation] = label, by
+	u.Labels[FreezeLabel] = own
 	if group == GardenerGroup {
-		u.Labels[GardenerFreezeLabel] = label
+		u.Labels[GardenerFreezeLabel] = gardener
 		if reason == "" {
-			u.Annotations[GardenerUnfreezeAnnotation] = by
+			u.Annotations[GardenerUnfreezeAnnotation] = gardener
 		}
 	}
 	return u

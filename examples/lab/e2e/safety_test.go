@@ -51,7 +51,7 @@ func TestE2EAScriptThatCreatesMachinesFreezesTheirSet(t *testing.T) {
 	w.eventually("the set to freeze", func() string {
 		fresh := w.get(set)
 		c, _, _ := contract.ConditionsAt("status", "conditions").Find(fresh.Object, scale.ConditionFrozen)
-		if fresh.GetLabels()[scale.FreezeLabel] != "True" || c.Reason != scale.ReasonOverShooting {
+		if fresh.GetLabels()[scale.FreezeLabel] != scale.ReasonOverShooting || c.Reason != scale.ReasonOverShooting {
 			return describe(fresh)
 		}
 		return ""
