@@ -37,10 +37,8 @@ const (
 const (
 	// NodeUIDAnnotation holds the UID of the matched Node, which tells it from a later Node of the same name.
 	NodeUIDAnnotation = "machinist.dev/node-uid"
-	// InPlaceStateAnnotation says how far the update in place of a Machine is, with one of the values InPlaceCandidate to InPlaceMoved, and
-	// InPlaceSetAnnotation names the MachineSet whose template the Machine is to get.
-	InPlaceStateAnnotation = "machinist.dev/in-place-state"
-	InPlaceSetAnnotation   = "machinist.dev/in-place-set"
+	// InPlaceAnnotation says how far the update in place of a Machine is: an InPlace as text.
+	InPlaceAnnotation = "machinist.dev/in-place"
 	// DrainStartedAnnotation is when the drain of a Node of a pool began, followed by the word cordoned where it was the pool that cordoned
 	// the Node, and DrainedAnnotation the UID of that Node when it was drained. The pool writes both on the Node; a provider may then delete
 	// its instance.
@@ -136,12 +134,35 @@ const updateHook = "UpdateMachine"
 // or the hook is still to be called for it. Rule: Cluster API proposal 20240807, "in-place updates".
 func (s *MachineState) UpdatingInPlace() bool {
 	_, marked := s.Annotations[InPlaceUpdateAnnotation]
-	return marked || s.Annotations[InPlaceStateAnnotation] == InPlaceSelected ||
+	return marked || ReadInPlace(s.Annotations).State == InPlaceSelected ||
 		slices.Contains(strings.Split(s.Annotations[PendingHooksAnnotation], ","), updateHook)
 }
 
-// Values of InPlaceStateAnnotation. A MachineDeployment writes the first two and the last one. The update hook, a step or another
-// controller, brings a selected Machine to the template of the set, its spec included, and then writes InPlaceUpdated or InPlaceFailed.
+// InPlace says how far the update in place of a Machine is. The zero value is none.
+type InPlace struct {
+	// State is one of the values InPlaceCandidate to InPlaceMoved.
+	State string
+	// Set is the name of the MachineSet whose template the Machine is to get.
+	Set string
+}
+
+// ReadInPlace reads the annotations of a Machine. A text that is not a known state, a slash and a name counts as none.
+func ReadInPlace(annotations map[string]string) InPlace {
+	state, set, _ := strings.Cut(annotations[InPlaceAnnotation], "/")
+	switch state {
+	case InPlaceCandidate, InPlaceSelected, InPlaceUpdated, InPlaceFailed, InPlaceMoved:
+		if set != "" {
+			return InPlace{State: state, Set: set}
+		}
+	}
+	return InPlace{}
+}
+
+// String returns the value of InPlaceAnnotation, such as "selected/workers-abc".
+func (p InPlace) String() string { return p.State + "/" + p.Set }
+
+// Values of InPlace.State. A MachineDeployment writes the first two and the last one. The update hook, a step or another controller, brings a
+// selected Machine to the template of the set, its spec included, and then writes InPlaceUpdated or InPlaceFailed with the same set.
 const (
 	// InPlaceCandidate: the Machine may be selected: by the deployment, or by the user with OrchestrationManual.
 	InPlaceCandidate = "candidate"
@@ -149,7 +170,8 @@ const (
 	InPlaceSelected = "selected"
 	// InPlaceUpdated: the update has succeeded.
 	InPlaceUpdated = "updated"
-	// InPlaceFailed: the update has failed. It is selected again when a person writes InPlaceSelected, or the template changes.
+	// InPlaceFailed: the update has failed. It is selected again when a person writes InPlaceSelected for the same set, or the template
+	// changes.
 	InPlaceFailed = "failed"
 	// InPlaceMoved: the set controls the Machine now, and is about to count it.
 	InPlaceMoved = "moved"

@@ -42,17 +42,17 @@ func TestASetCountsAReceivedMachineWhoseMarkTheCacheStillShows(t *testing.T) {
 		}
 	}
 	w.change(set, annotate(scale.ReceivedAnnotation, moved.GetName()))
-	w.change(&moved, annotate(contract.InPlaceStateAnnotation, contract.InPlaceMoved))
+	w.change(&moved, annotate(contract.InPlaceAnnotation, contract.InPlaceMoved+"/workers"))
 	w.eventually("the cache to show the mark", func() string {
 		seen := moved.DeepCopy()
 		require.NoError(t, mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(seen), seen))
-		if seen.GetAnnotations()[contract.InPlaceStateAnnotation] == "" {
+		if seen.GetAnnotations()[contract.InPlaceAnnotation] == "" {
 			return "it does not"
 		}
 		return ""
 	})
 	lag.Store(int64(time.Second))
-	w.change(&moved, annotate(contract.InPlaceStateAnnotation, ""))
+	w.change(&moved, annotate(contract.InPlaceAnnotation, ""))
 	w.change(set, annotate(scale.ReceivedAnnotation, ""))
 	for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(20 * time.Millisecond) {
 		require.Len(t, w.machines(), 2)

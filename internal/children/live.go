@@ -56,7 +56,7 @@ func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	}
 	shown := make(map[types.UID]string, len(s.candidates))
 	for _, m := range s.candidates {
-		shown[m.UID] = m.Annotations[contract.InPlaceStateAnnotation]
+		shown[m.UID] = m.Annotations[contract.InPlaceAnnotation]
 	}
 	var missing []string
 	names := map[string]bool{}
@@ -66,7 +66,7 @@ func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 		if cluster := m.Labels[contract.ClusterNameLabel]; s.isLeft(m) && cluster != "" && cluster != s.owner.Common().ClusterName {
 			s.Hold(ReasonClaimFailed, engine.ClusterChanged(s.frame.owner.Kind.GVK.Kind, s.owner.Common(), cluster))
 		}
-		if state, known := shown[m.UID]; s.concerns(m) && (!known || state != m.Annotations[contract.InPlaceStateAnnotation]) {
+		if state, known := shown[m.UID]; s.concerns(m) && (!known || state != m.Annotations[contract.InPlaceAnnotation]) {
 			missing = append(missing, m.Name)
 		}
 	})

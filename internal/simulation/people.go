@@ -37,9 +37,9 @@ func chores() []chore {
 		{"Machine MachineSet", (*World).isUnrecognized, (*World).removed},
 		{"MachineSet", (*World).isTaken, (*World).removed}, {"Machine", (*World).waitsForItsDeletion, (*World).removed},
 		{"Machine", func(w *World, m *unstructured.Unstructured) bool {
-			return !isPaused(m) && m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceFailed
-		}, func(*World, *unstructured.Unstructured) string {
-			return annotate(contract.InPlaceStateAnnotation, contract.InPlaceSelected)
+			return !isPaused(m) && isInPlace(m, contract.InPlaceFailed)
+		}, func(_ *World, m *unstructured.Unstructured) string {
+			return annotate(contract.InPlaceAnnotation, inPlaceAs(m, contract.InPlaceSelected))
 		}},
 		{"Node", (*World).isLeftCordoned, func(*World, *unstructured.Unstructured) string { return patchOf(nil, "spec", "unschedulable") }},
 		{"Node", (*World).isStray, func(w *World, node *unstructured.Unstructured) string {
@@ -168,12 +168,20 @@ func (w *World) hasMachines(c *workloadCluster) bool {
 // updater is the hook of updates in place, which may fail. Once the faults have stopped, a person has the failed ones selected again.
 func updater(ctx context.Context, w *World) (all []due) {
 	for _, m := range w.owned() {
-		selected := m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceSelected
-		if selected && !isPaused(m) && m.GetDeletionTimestamp() == nil {
+		if isInPlace(m, contract.InPlaceSelected) && !isPaused(m) && m.GetDeletionTimestamp() == nil {
 			all = append(all, due{do: func() { w.updates(ctx, m) }})
 		}
 	}
 	return all
+}
+
+func isInPlace(m *unstructured.Unstructured, state string) bool {
+	return contract.ReadInPlace(m.GetAnnotations()).State == state
+}
+
+// inPlaceAs is another state of the update in place of a Machine, to the same set.
+func inPlaceAs(m *unstructured.Unstructured, state string) string {
+	return contract.InPlace{State: state, Set: contract.ReadInPlace(m.GetAnnotations()).Set}.String()
 }
 
 // tidier is a person who looks after what no controller has any more, once the faults have stopped: Machines that a set has made and
@@ -189,8 +197,8 @@ func tidier(ctx context.Context, w *World) (all []due) {
 		case metav1.GetControllerOf(m) != nil || m.GetDeletionTimestamp() != nil:
 		case ofFrozen:
 			all = append(all, due{do: func() { w.deletes(m, ", which its frozen set has released") }})
-		case m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceSelected:
-			all = append(all, due{do: func() { w.patch(ctx, m, annotate(contract.InPlaceStateAnnotation, nil)) }})
+		case isInPlace(m, contract.InPlaceSelected):
+			all = append(all, due{do: func() { w.patch(ctx, m, annotate(contract.InPlaceAnnotation, nil)) }})
 		}
 	}
 	return all
@@ -199,19 +207,19 @@ func tidier(ctx context.Context, w *World) (all []due) {
 // updates brings a selected Machine to the template of the set that it names, if both are still there.
 func (w *World) updates(ctx context.Context, selected *unstructured.Unstructured) {
 	m := w.object("Machine", selected.GetNamespace(), selected.GetName())
-	if m == nil || m.GetAnnotations()[contract.InPlaceStateAnnotation] != contract.InPlaceSelected {
+	if m == nil || !isInPlace(m, contract.InPlaceSelected) {
 		return
 	}
-	set := w.object("MachineSet", m.GetNamespace(), m.GetAnnotations()[contract.InPlaceSetAnnotation])
+	set := w.object("MachineSet", m.GetNamespace(), contract.ReadInPlace(m.GetAnnotations()).Set)
 	if set == nil || metav1.GetControllerOf(m) == nil {
 		return
 	}
 	if w.strikes(UpdateFails, 3) {
-		w.patch(ctx, m, annotate(contract.InPlaceStateAnnotation, contract.InPlaceFailed))
+		w.patch(ctx, m, annotate(contract.InPlaceAnnotation, inPlaceAs(m, contract.InPlaceFailed)))
 		return
 	}
 	w.patch(ctx, m, jsonOf(map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{contract.InPlaceStateAnnotation: contract.InPlaceUpdated}},
+		"metadata": map[string]any{"annotations": map[string]any{contract.InPlaceAnnotation: inPlaceAs(m, contract.InPlaceUpdated)}},
 		"spec":     map[string]any{"version": versionOf(set, "spec", "template")},
 	}))
 }

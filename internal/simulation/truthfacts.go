@@ -31,7 +31,7 @@ func markIn(w *World, m *unstructured.Unstructured) string {
 	case strings.HasPrefix(mark, "MachineDeployment/"):
 		return mark
 	}
-	return annotationsIn(contract.InPlaceStateAnnotation, contract.InPlaceSetAnnotation)(w, m)
+	return annotationsIn(contract.InPlaceAnnotation)(w, m)
 }
 
 // reported is a fact about the instance that a Machine has recorded, where no provider reports it.

@@ -15,15 +15,13 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// inPlaceOf reads how far the update in place of a Machine of the set is. A text that is no state counts as none.
-func (m *set) inPlaceOf(one *contract.MachineState) rollout.InPlaceState {
-	switch state := rollout.InPlaceState(one.Annotations[contract.InPlaceStateAnnotation]); {
-	case state == rollout.Moved && slices.Contains(scale.ReceivedBy(m.Metadata), one.Key.Name):
-		return rollout.Received
-	case slices.Contains([]rollout.InPlaceState{rollout.Candidate, rollout.Selected, rollout.Updated, rollout.Failed, rollout.Moved}, state):
-		return state
+// inPlaceOf reads how far the update in place of a Machine of the set is, and to the template of which set.
+func (m *set) inPlaceOf(one *contract.MachineState) (state rollout.InPlaceState, to string) {
+	is := contract.ReadInPlace(one.Annotations)
+	if is.State == contract.InPlaceMoved && slices.Contains(scale.ReceivedBy(m.Metadata), one.Key.Name) {
+		return rollout.Received, is.Set
 	}
-	return rollout.NotInPlace
+	return rollout.InPlaceState(is.State), is.Set
 }
 
 // inPlace says whether the strategy updates Machines in place.
@@ -40,7 +38,7 @@ func (m *set) lacks() bool {
 func (m *set) receive() map[string]contract.Change[string] {
 	var to scale.Received
 	for _, one := range m.machines {
-		if one.State.Annotations[contract.InPlaceStateAnnotation] == contract.InPlaceMoved {
+		if contract.ReadInPlace(one.State.Annotations).State == contract.InPlaceMoved {
 			to = append(to, one.State.Key.Name)
 		}
 	}
@@ -58,12 +56,12 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 		if !found {
 			return nil
 		}
-		text, set := contract.SetTo(string(to)), contract.SetTo(s.plan.Current.Name)
+		text := contract.SetTo(contract.InPlace{State: string(to), Set: s.plan.Current.Name}.String())
 		if to == rollout.NotInPlace {
-			text, set = contract.Cleared[string](), contract.Cleared[string]()
+			text = contract.Cleared[string]()
 		}
 		var u contract.MachineUpdate
-		u.Annotations = map[string]contract.Change[string]{contract.InPlaceStateAnnotation: text, contract.InPlaceSetAnnotation: set}
+		u.Annotations = map[string]contract.Change[string]{contract.InPlaceAnnotation: text}
 		if to == rollout.Moved {
 			if err := s.move(ctx, m, &u); err != nil {
 				return err

@@ -48,18 +48,19 @@ func (w *world) updateSelected(outcome func(m *unstructured.Unstructured, to str
 	w.t.Helper()
 	selected := 0
 	for _, m := range w.list(w.kinds.Machine.GVK) {
-		if m.GetAnnotations()[contract.InPlaceStateAnnotation] != contract.InPlaceSelected {
+		is := contract.ReadInPlace(m.GetAnnotations())
+		if is.State != contract.InPlaceSelected {
 			continue
 		}
 		selected++
-		set := w.get(object(w.kinds.Set.GVK, m.GetAnnotations()[contract.InPlaceSetAnnotation]))
+		set := w.get(object(w.kinds.Set.GVK, is.Set))
 		require.NotNil(w.t, set, "the set that a Machine is updated to")
 		to, _, _ := unstructured.NestedString(set.Object, "spec", "template", "spec", "version")
 		said := outcome(&m, to)
 		if said == "" {
 			continue
 		}
-		options := []fake.Option{annotated(contract.InPlaceStateAnnotation, said)}
+		options := []fake.Option{annotated(contract.InPlaceAnnotation, contract.InPlace{State: said, Set: is.Set}.String())}
 		if said == contract.InPlaceUpdated {
 			options = append(options, fake.WithField(to, "spec", "version"))
 		}
@@ -79,7 +80,7 @@ func (w *world) updated(d *unstructured.Unstructured, v string, hook func(*unstr
 		var got []string
 		for _, m := range w.list(w.kinds.Machine.GVK) {
 			is, _, _ := unstructured.NestedString(m.Object, "spec", "version")
-			got = append(got, is+m.GetAnnotations()[contract.InPlaceStateAnnotation])
+			got = append(got, is+m.GetAnnotations()[contract.InPlaceAnnotation])
 		}
 		want := slices.Repeat([]string{v}, int(n))
 		rolling := w.condition(d, deployment.ConditionRollingOut)
@@ -225,16 +226,34 @@ func TestAUserSelectsTheMachinesOfAManualUpdateInPlace(t *testing.T) {
 		}
 		return ""
 	})
+	candidate := func() *unstructured.Unstructured {
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			if contract.ReadInPlace(m.GetAnnotations()).State == contract.InPlaceCandidate {
+				return &m
+			}
+		}
+		return nil
+	}
+	candidates := func() string {
+		for _, m := range w.list(w.kinds.Machine.GVK) {
+			if is := contract.ReadInPlace(m.GetAnnotations()); is.State != contract.InPlaceCandidate {
+				return "it is " + m.GetAnnotations()[contract.InPlaceAnnotation]
+			}
+		}
+		return ""
+	}
+	w.eventually("all to be candidates", candidates)
+	w.change(candidate(), annotated(contract.InPlaceAnnotation, contract.InPlaceSelected)) // without a set, which is none
+	w.eventually("it to be a candidate again", candidates)
 	for range 2 {
 		w.eventually("a candidate to be selected and updated", func() string {
-			for _, m := range w.list(w.kinds.Machine.GVK) {
-				if m.GetAnnotations()[contract.InPlaceStateAnnotation] == contract.InPlaceCandidate {
-					w.change(&m, annotated(contract.InPlaceStateAnnotation, contract.InPlaceSelected))
-					require.Equal(t, 1, w.updateSelected(succeeds))
-					return ""
-				}
+			m := candidate()
+			if m == nil {
+				return "no candidate"
 			}
-			return "no candidate"
+			w.change(m, annotated(contract.InPlaceAnnotation, "selected/"+contract.ReadInPlace(m.GetAnnotations()).Set))
+			require.Equal(t, 1, w.updateSelected(succeeds))
+			return ""
 		})
 	}
 	w.updated(d, "v1.37.0", succeeds)

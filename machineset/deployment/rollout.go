@@ -153,10 +153,8 @@ func (m *set) facts(marks []string) rollout.Set {
 	for _, one := range m.machines {
 		is := scale.Of(one.State, m.UID, marks...)
 		is.Available = is.Available && !slices.Contains(m.replaced, is.Name)
-		f.Machines = append(f.Machines, rollout.Machine{
-			Machine: is, Mine: mine(one.State, marks),
-			InPlace: m.inPlaceOf(one.State), InPlaceSet: one.State.Annotations[contract.InPlaceSetAnnotation],
-		})
+		state, to := m.inPlaceOf(one.State)
+		f.Machines = append(f.Machines, rollout.Machine{Machine: is, Mine: mine(one.State, marks), InPlace: state, InPlaceSet: to})
 	}
 	return f
 }

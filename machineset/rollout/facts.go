@@ -20,12 +20,12 @@ type Machine struct {
 	// of the deployment only repeats an earlier plan.
 	Mine bool
 	// InPlace is how far the Machine's update in place is; only the strategies InPlaceAuto and InPlaceManual look at it, except for Moved
-	// and Received. InPlaceSet is the name of the set whose template the update is about; empty means the current one.
+	// and Received. InPlaceSet is the name of the set whose template the update is about.
 	InPlace    InPlaceState
 	InPlaceSet string
 }
 
-// InPlaceState is how far the update of a Machine in place is: the value of contract.InPlaceStateAnnotation, except for Received. An update
+// InPlaceState is how far the update of a Machine in place is: the state of contract.InPlace, except for Received. An update
 // hook, which a step or an external controller serves, takes a selected Machine to Updated or Failed. Rule: Gardener's labels
 // candidate-for-update, selected-for-update and update-result.
 type InPlaceState string

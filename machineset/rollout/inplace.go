@@ -84,7 +84,7 @@ func (p *plan) keep(m *Machine) {
 
 // stale says whether what is said about a Machine is about another set than the current one.
 func (p *plan) stale(m *Machine) bool {
-	return p.current.Name == "" || m.InPlaceSet != "" && m.InPlaceSet != p.current.Name
+	return p.current.Name == "" || m.InPlaceSet != p.current.Name
 }
 
 // selectable says whether a Machine can be selected: one of an outdated set, unless its set is to replace it because a health check has

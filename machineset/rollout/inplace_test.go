@@ -43,7 +43,7 @@ func updateInPlace(sets []rollout.Set, d rollout.Decision, manual bool) {
 	}
 	for uid, to := range d.InPlace {
 		s, i := ownerOf(sets, uid)
-		s.Machines[i].InPlace = to
+		s.Machines[i].InPlace, s.Machines[i].InPlaceSet = to, d.Current.Name
 		if to == rollout.Moved {
 			sets[1].Machines = append(sets[1].Machines, s.Machines[i])
 			s.Machines = slices.Delete(s.Machines, i, i+1)
@@ -115,7 +115,7 @@ func TestAScaleDownDoesNotWaitForUpdatesInPlace(t *testing.T) {
 		uid := types.UID(fmt.Sprintf("m%d", i))
 		old.Machines = append(old.Machines, rollout.Machine{Machine: scale.Machine{Name: string(uid), UID: uid, Available: true, Ready: true}})
 	}
-	old.Machines[1].InPlace, old.Machines[3].Marked = rollout.Selected, true
+	old.Machines[1].InPlace, old.Machines[1].InPlaceSet, old.Machines[3].Marked = rollout.Selected, "ms2", true
 	d := rollout.Plan(rollout.Facts{
 		Desired: contract.Some(3), Strategy: rollout.Strategy{Type: rollout.InPlaceAuto, MaxUnavailable: 1},
 		Sets: []rollout.Set{old, {Name: "ms2", UID: "ms2", Matches: true, Created: time.Unix(1, 0)}},

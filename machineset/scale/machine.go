@@ -82,7 +82,7 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 	m := Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
 		Updating: state.UpdatingInPlace(), Paused: state.Paused(), Slot: SlotOf(&state.Metadata, set),
-		Moved: state.Annotations[contract.InPlaceStateAnnotation] == contract.InPlaceMoved,
+		Moved: contract.ReadInPlace(state.Annotations).State == contract.InPlaceMoved,
 		Unhealthy: state.Node.Name == "" || says(state, conditionNodeHealthy, metav1.ConditionFalse) ||
 			says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
 		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),
