@@ -83,9 +83,10 @@ func foreignLayouts() []foreignLayout {
 		{"Kubermatic", "machinesets", *contract.KubermaticMachineSet(), inKubermatic},
 		{"Gardener", "machinesets", *contract.GardenerMachineSet(), inGardener},
 		{"Kubermatic", "machinedeployments", *contract.KubermaticMachineDeployment(),
-			append(inKubermatic, "DeletionOrder", "Phase", "RemediationMaxInFlight", "InPlaceMaxSurge", "InPlaceMaxUnavailable")},
+			append(inKubermatic, "DeletionOrder", "Phase", "RemediationMaxInFlight", "RolloutAfter", "InPlaceMaxSurge",
+				"InPlaceMaxUnavailable")},
 		{"Gardener", "machinedeployments", *contract.GardenerMachineDeployment(),
-			append(inGardener, "Phase", "RemediationMaxInFlight", "AnnotatedRolloutType")},
+			append(inGardener, "Phase", "RemediationMaxInFlight", "RolloutAfter", "AnnotatedRolloutType")},
 	}
 }
 

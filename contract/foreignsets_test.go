@@ -115,23 +115,20 @@ func foreignMachineSetCases() []machineSetCase {
 }
 
 func foreignMachineDeploymentCases() []machineDeploymentCase {
-	annotations := map[string]string{contract.RolloutAfterAnnotation: "2026-03-01T12:00:00Z"}
-	gardener, gardenerMeta := foreignMetadata(annotations)
-	maps.Copy(annotations, map[string]string{contract.RollbackToAnnotation: "3", contract.RolloutTypeAnnotation: contract.RolloutInPlace,
-		contract.OrchestrationAnnotation: contract.OrchestrationManual})
-	kubermatic, kubermaticMeta := foreignMetadata(annotations)
+	gardener, gardenerMeta := foreignMetadata(nil)
+	kubermatic, kubermaticMeta := foreignMetadata(map[string]string{contract.RollbackToAnnotation: "3",
+		contract.RolloutTypeAnnotation: contract.RolloutInPlace, contract.OrchestrationAnnotation: contract.OrchestrationManual})
 	state := func(system string, meta contract.Metadata) contract.MachineDeploymentState {
 		s := machineDeploymentState()
 		s.Metadata, s.ReplicatedState, s.RemediationMaxInFlight = meta, foreignSetState(system), contract.Opt[intstr.IntOrString]{}
-		s.DeletionOrder, s.Phase = "", ""
+		s.DeletionOrder, s.Phase, s.RolloutAfter = "", "", time.Time{}
 		return s
 	}
 	apply := func(system string) func(*contract.MachineDeploymentState) {
 		return func(s *contract.MachineDeploymentState) {
 			applyMachineDeployment(s)
 			foreignReplicated(system, &s.ReplicatedState)
-			s.DeletionOrder, s.Phase = "", ""
-			s.Annotations[contract.RolloutAfterAnnotation] = noon.Add(time.Hour).Format(time.RFC3339)
+			s.DeletionOrder, s.Phase, s.RolloutAfter = "", "", time.Time{}
 			if system == "Gardener" {
 				delete(s.Annotations, contract.RollbackToAnnotation)
 			}
@@ -146,7 +143,7 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 			full: `{` + kubermatic + `,"spec":{` + setSpec + `,` + history + `,"template":` + templateKubermatic + `,
 				"strategy":{"type":"RollingUpdate","rollingUpdate":` + numbers + `}},
 				"status":{` + counted + `,"readyReplicas":2,"availableReplicas":1,"conditions":` + setConditions + `}}`,
-			state: state("Kubermatic", kubermaticMeta), unsaid: foreignUnsaid("Kubermatic", "RemediationMaxInFlight", "DeletionOrder", "Phase"),
+			state: state("Kubermatic", kubermaticMeta), unsaid: foreignUnsaid("Kubermatic", "RemediationMaxInFlight", "DeletionOrder", "Phase", "RolloutAfter"),
 			update: machineDeploymentUpdate(), apply: apply("Kubermatic"), writes: writes,
 		},
 		{
@@ -155,7 +152,7 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 				"strategy":{"type":"InPlaceUpdate","inPlaceUpdate":{"maxSurge":0,"maxUnavailable":"30%","orchestrationType":"Manual"},
 				"rollingUpdate":{"maxSurge":7,"maxUnavailable":7}}},
 				"status":{` + counted + `,"readyReplicas":4,"availableReplicas":3,"conditions":` + nodeConditionsBefore + `}}`,
-			state: state("Gardener", gardenerMeta), unsaid: foreignUnsaid("Gardener", "RemediationMaxInFlight", "Phase"),
+			state: state("Gardener", gardenerMeta), unsaid: foreignUnsaid("Gardener", "RemediationMaxInFlight", "Phase", "RolloutAfter"),
 			update: machineDeploymentUpdate(), apply: apply("Gardener"),
 			writes: append(slices.Clone(writes), "spec.rollbackTo.revision"),
 		},

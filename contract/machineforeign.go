@@ -152,7 +152,7 @@ func GardenerMachineSet() *MachineSetLayout { return &machineSetGardener }
 func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 	l := machineDeploymentV1Beta1
 	l.ReplicatedLayout = replicated
-	l.RolloutAfter, l.Phase = AtAnnotation[time.Time](RolloutAfterAnnotation), Field[string]{}
+	l.RolloutAfter, l.Phase = Field[time.Time]{}, Field[string]{}
 	l.RemediationMaxInFlight = Field[intstr.IntOrString]{}
 	return l
 }
@@ -161,8 +161,9 @@ var machineDeploymentKubermatic = deploymentForeign(replicatedKubermatic())
 
 // KubermaticMachineDeployment returns the layout of MachineDeployment in cluster.k8s.io/v1alpha1, whose own controller only knows
 // RolloutRolling. Everything else that a rollout is asked for is in annotations. It has places for the same numbers as
-// KubermaticMachineSet, and none for a limit of remediation, the order of deletion, names and the phase. The table is shared and must not
-// be changed.
+// KubermaticMachineSet, and none for when older Machines are replaced, a limit of remediation, the order of deletion, names and the phase: a
+// restart is a change of an annotation of the template, such as kubectl.kubernetes.io/restartedAt. The table is shared and must not be
+// changed.
 func KubermaticMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentKubermatic }
 
 var machineDeploymentGardener = func() MachineDeploymentLayout {
@@ -176,7 +177,7 @@ var machineDeploymentGardener = func() MachineDeploymentLayout {
 }()
 
 // GardenerMachineDeployment returns the layout of MachineDeployment in machine.sapcloud.io/v1alpha1. Its strategy has no OnDelete, but its
-// schema takes any text. A rollbackTo without a revision is no rollback. When older Machines are replaced is in an annotation. It has
-// places for the same numbers as GardenerMachineSet, and none for a limit of remediation, the order of deletion, names and the phase. The
-// table is shared and must not be changed.
+// schema takes any text. A rollbackTo without a revision is no rollback. It has places for the same numbers as GardenerMachineSet,
+// and none for when older Machines are replaced, a limit of remediation, the order of deletion, names and the phase: a restart is a change
+// of an annotation of the template, such as kubectl.kubernetes.io/restartedAt. The table is shared and must not be changed.
 func GardenerMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentGardener }

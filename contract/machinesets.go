@@ -101,8 +101,6 @@ const (
 	OrchestrationAnnotation = "machinist.dev/in-place-orchestration"
 	// RollbackToAnnotation holds the revision to go back to, 0 for the one before the current one.
 	RollbackToAnnotation = "machinist.dev/rollback-to"
-	// RolloutAfterAnnotation holds the RFC 3339 time since when older Machines are to be replaced.
-	RolloutAfterAnnotation = "machinist.dev/rollout-after"
 )
 
 // MachineDeploymentState is everything that a decision about a MachineDeployment may need, whatever shape the object has.

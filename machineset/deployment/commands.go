@@ -95,9 +95,18 @@ func (c Commands) pause(ctx context.Context, key types.NamespacedName, paused bo
 	})
 }
 
-// Restart replaces all Machines that exist now, without a change of the template. It fails for a paused deployment.
+// Restart replaces all Machines that exist now, without a change of the template. It fails for a paused deployment, and for a kind that has
+// no place for MachineDeploymentState.RolloutAfter, where another annotation of the template restarts.
 // Rule: clusterctl alpha rollout restart, which writes spec.rollout.after.
 func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
+	forgotten, err := contract.CheckKind(c.Kinds.Deployment)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(forgotten, func(f contract.Forgotten) bool { return f.Member == "RolloutAfter" }) {
+		return fmt.Errorf("restart %s: kind %s has no field for it: set the annotation kubectl.kubernetes.io/restartedAt in the metadata of "+
+			"spec.template to the present time", key, c.Kinds.Deployment.GVK.Kind)
+	}
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		obj, state, err := c.deployment(ctx, key)
 		now := c.clock().Now().Truncate(time.Second).UTC()
@@ -166,7 +175,7 @@ func (c Commands) Status(ctx context.Context, key types.NamespacedName) (Progres
 }
 
 // counts corrects the numbers of the status by the sets, and reports whether one has the deployment's template. The status may be that of
-// before a change: a restart by annotation raises no generation that a controller could report as observed. A deployment without sets is
+// before a change: one of an annotation raises no generation that a controller could report as observed. A deployment without sets is
 // as its status says.
 func (c Commands) counts(d *contract.MachineDeploymentState, sets []*set) (p Progress, begun bool) {
 	p = Progress{
