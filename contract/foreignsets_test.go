@@ -143,7 +143,8 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 			full: `{` + kubermatic + `,"spec":{` + setSpec + `,` + history + `,"template":` + templateKubermatic + `,
 				"strategy":{"type":"RollingUpdate","rollingUpdate":` + numbers + `}},
 				"status":{` + counted + `,"readyReplicas":2,"availableReplicas":1,"conditions":` + setConditions + `}}`,
-			state: state("Kubermatic", kubermaticMeta), unsaid: foreignUnsaid("Kubermatic", "RemediationMaxInFlight", "DeletionOrder", "Phase", "RolloutAfter"),
+			state:  state("Kubermatic", kubermaticMeta),
+			unsaid: foreignUnsaid("Kubermatic", "RemediationMaxInFlight", "DeletionOrder", "Phase", "RolloutAfter"),
 			update: machineDeploymentUpdate(), apply: apply("Kubermatic"), writes: writes,
 		},
 		{

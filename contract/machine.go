@@ -161,8 +161,8 @@ func ReadInPlace(annotations map[string]string) InPlace {
 // String returns the value of InPlaceAnnotation, such as "selected/workers-abc".
 func (p InPlace) String() string { return p.State + "/" + p.Set }
 
-// Values of InPlace.State. A MachineDeployment writes the first two and the last one. The update hook, a step or another controller, brings a
-// selected Machine to the template of the set, its spec included, and then writes InPlaceUpdated or InPlaceFailed with the same set.
+// Values of InPlace.State. A MachineDeployment writes the first two and the last one. The update hook, a step or another controller, brings
+// a selected Machine to the template of the set, its spec included, and then writes InPlaceUpdated or InPlaceFailed with the same set.
 const (
 	// InPlaceCandidate: the Machine may be selected: by the deployment, or by the user with OrchestrationManual.
 	InPlaceCandidate = "candidate"

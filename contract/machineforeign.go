@@ -161,8 +161,8 @@ var machineDeploymentKubermatic = deploymentForeign(replicatedKubermatic())
 
 // KubermaticMachineDeployment returns the layout of MachineDeployment in cluster.k8s.io/v1alpha1, whose own controller only knows
 // RolloutRolling. Everything else that a rollout is asked for is in annotations. It has places for the same numbers as
-// KubermaticMachineSet, and none for when older Machines are replaced, a limit of remediation, the order of deletion, names and the phase: a
-// restart is a change of an annotation of the template, such as kubectl.kubernetes.io/restartedAt. The table is shared and must not be
+// KubermaticMachineSet, and none for when older Machines are replaced, a limit of remediation, the order of deletion, names and the phase:
+// a restart is a change of an annotation of the template, such as kubectl.kubernetes.io/restartedAt. The table is shared and must not be
 // changed.
 func KubermaticMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentKubermatic }
 

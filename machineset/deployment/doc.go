@@ -27,8 +27,8 @@
 // reconciler of Machines, or another controller. It waits for Machines whose contract.InPlaceAnnotation is contract.InPlaceSelected with
 // the name of a MachineSet, as in selected/workers-abc, brings them, with their spec, to the template of that MachineSet, and writes
 // contract.InPlaceUpdated or contract.InPlaceFailed with the same name. With contract.OrchestrationManual, a user writes
-// contract.InPlaceSelected on candidates, with the name that they have. An updated Machine moves to the new MachineSet in one write of its owner and its labels; the
-// MachineSet counts it when its replicas say so, see scale.Received. Where MaxSurge is not 0, that many Machines are replaced.
+// contract.InPlaceSelected on candidates, with the name that they have. An updated Machine moves to the new MachineSet in one write of
+// its owner and its labels; the MachineSet counts it when its replicas say so, see scale.Received. Where MaxSurge is not 0, that many Machines are replaced.
 //
 // # Up to date
 //
