@@ -28,7 +28,8 @@
 // the name of a MachineSet, as in selected/workers-abc, brings them, with their spec, to the template of that MachineSet, and writes
 // contract.InPlaceUpdated or contract.InPlaceFailed with the same name. With contract.OrchestrationManual, a user writes
 // contract.InPlaceSelected on candidates, with the name that they have. An updated Machine moves to the new MachineSet in one write of
-// its owner and its labels; the MachineSet counts it when its replicas say so, see scale.Received. Where MaxSurge is not 0, that many Machines are replaced.
+// its owner and its labels; the MachineSet counts it when its replicas say so, see scale.Received. Where MaxSurge is not 0, that many
+// Machines are replaced.
 //
 // # Up to date
 //
