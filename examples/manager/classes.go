@@ -30,13 +30,14 @@ func (o settings) classes() schema.GroupResource {
 	return schema.GroupResource{Group: o.Kinds.Group.MachineClass().Group, Resource: classResource}
 }
 
-// shared reports whether what a template refers to is a MachineClass, which is not cloned; nil without a driver that reads them.
+// shared reports whether what a template refers to is not cloned: with a driver as a step a MachineClass, and what no step of Machines
+// uses. Nil without one.
 func (o settings) shared() func(contract.Ref) bool {
-	if !o.readsClasses() {
+	if !o.Driver.IsStep() {
 		return nil
 	}
-	kind := o.Kinds.Group.MachineClass().GroupKind()
-	return func(ref contract.Ref) bool { return ref.GroupKind() == kind }
+	class := o.Kinds.Group.MachineClass().GroupKind()
+	return func(ref contract.Ref) bool { return ref.GroupKind() == class || !o.refersTo(ref.Group) }
 }
 
 // classRules are the rights for MachineClasses.

@@ -46,8 +46,9 @@
 // A Machine whose class is missing or refused says so in its condition InfrastructureReady; a class that was refused is read again every 15
 // seconds. The Secrets of a class are not read, because kwok needs none.
 //
-// Machines of machinist.dev do not follow Cluster objects unless --clusters=always says so, and with a driver as a step they need no
-// bootstrap data.
+// Machines of machinist.dev do not follow Cluster objects unless --clusters=always says so. With a driver as a step they need no bootstrap
+// data. What a Machine or a template then refers to is neither read, cloned nor deleted, except for a MachineClass: of Machines of
+// machinist.dev all references, and of those of Cluster API the ones to groups that begin with "infrastructure.".
 //
 // With --api-group=cluster.k8s.io the kinds are those of Kubermatic's machine-controller, and with --api-group=machine.sapcloud.io those of
 // Gardener's machine-controller-manager, both in v1alpha1; their CRDs must be installed, and their own controller must not run. Both need

@@ -120,8 +120,8 @@ func (o settings) addDriver(ctx context.Context, mgr ctrl.Manager, clusters *pas
 // driverSteps returns the steps of Machines with the driver as one of them, by the kinds of the flags. Classes are read with a cache.
 func (o settings) driverSteps(driver machine.DriverOptions, classes client.Reader) []machine.Step {
 	steps := machine.Steps()
-	if !o.Kinds.Group.IsClusterAPI() { // kwok needs no bootstrap data, and these Machines may name none
-		steps = steps.Remove(machine.StepBootstrap)
+	if !o.Kinds.Group.IsClusterAPI() { // kwok needs no bootstrap data, and these Machines may name none: see refersTo
+		steps = steps.Remove(machine.StepBootstrap).Remove(machine.StepDeleteBootstrap)
 	}
 	driver.RequestOf = o.requestOf(classes)
 	if driver.Backoff == nil {

@@ -39,6 +39,15 @@ func TestRightsFollowTheDriver(t *testing.T) {
 	step := rightsOf(t, "--print-rbac", "--driver=kwok")
 	require.Contains(t, step["/nodes"], "create")
 	require.NotContains(t, step, "/secrets")
+	require.NotContains(t, step, "infrastructure.cluster.x-k8s.io/*", "the driver takes the place of infrastructure objects")
+	require.Contains(t, step["bootstrap.cluster.x-k8s.io/*"], "delete", "Machines of Cluster API have bootstrap data")
+	pools := rightsOf(t, "--print-rbac", "--driver=kwok", "--machinepools")
+	require.Contains(t, pools["infrastructure.cluster.x-k8s.io/*"], "delete", "pools have their infrastructure objects")
+	for _, kinds := range [][]string{nil, {"--machinesets", "--machinedeployments"}} {
+		for right := range rightsOf(t, append(kinds, "--print-rbac", "--driver=kwok", "--api-group=machinist.dev", "--install-crds")...) {
+			require.False(t, strings.HasPrefix(right, "infrastructure.") || strings.HasPrefix(right, "bootstrap."), right)
+		}
+	}
 	own := rightsOf(t, "--print-rbac", "--driver=kwok", "--driver-as=inframachine", "--driver-kubeconfig=far.yaml", "--provider-resources=")
 	require.NotContains(t, own["/nodes"], "create", "the Nodes are elsewhere")
 	require.Equal(t, []string{"get"}, own["/secrets"])

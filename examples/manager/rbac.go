@@ -37,12 +37,22 @@ func (o settings) wiring() machine.Wiring {
 	return w
 }
 
-// references are the kinds of objects that Machines and templates may refer to; those of another system refer to none.
-func (o settings) references() []schema.GroupResource {
-	if o.Kinds.Group.IsForeign() {
-		return nil
+// refersTo reports whether Machines use objects of a provider's group that they refer to. With a driver as a step the steps for
+// infrastructure objects are gone, and for kinds that are not Cluster API's those for bootstrap configurations too. Rule: the groups of
+// infrastructure providers begin with infrastructure, as that of Cluster API's.
+func (o settings) refersTo(group string) bool {
+	switch {
+	case o.Kinds.Group.IsForeign(): // their Machines refer to none
+		return false
+	case !o.Driver.IsStep():
+		return true
 	}
-	return o.Printing.ProviderResources
+	return o.Kinds.Group.IsClusterAPI() && !strings.HasPrefix(group, "infrastructure.")
+}
+
+// references are the kinds of objects that Machines and templates refer to.
+func (o settings) references() []schema.GroupResource {
+	return slices.DeleteFunc(slices.Clone(o.Printing.ProviderResources), func(r schema.GroupResource) bool { return !o.refersTo(r.Group) })
 }
 
 // poolWiring is the configuration for pools. In the clusters of the Nodes, pools need no more rights than Machines.

@@ -27,8 +27,8 @@ const rightsHeader = `# Code generated from what manager --print-rbac prints; "m
 #
 # The chart grants the rules of an entry if all switches of one line of its "when" are on, which templates/_rights.tpl derives from the
 # values. With "each", it grants them once for each resource of that value: $group, $resource, and $template for its templates.
-# $classGroup is the group of the MachineClasses, and $apiGroup that of the other kinds. What is "within" the namespaces of what is
-# reconciled is granted there alone, if the values name any.
+# $classGroup is the group of the MachineClasses, and $apiGroup that of the other kinds. "referred" is on where Machines use objects of that
+# resource, or of any. What is "within" the namespaces of what is reconciled is granted there alone, if the values name any.
 `
 
 // rights are the content of that file.
@@ -49,7 +49,7 @@ type rightsEntry struct {
 }
 
 // maxSwitches is how many switches at most a right depends on at once.
-const maxSwitches = 5
+const maxSwitches = 6
 
 // installSwitch is the switch of --install-crds.
 const installSwitch = "installCRDs"
@@ -62,13 +62,26 @@ func rightsSwitches() []rightsSwitch {
 	return []rightsSwitch{
 		{"machineSets", "--machinesets", ""}, {"machineDeployments", "--machinedeployments", ""},
 		{"machinePools", "--machinepools", ""}, {"machineHealthChecks", "--machinehealthchecks", ""},
-		{"clusters", "--clusters=always", "--clusters=never"}, {"driver", "--driver=kwok", ""}, {installSwitch, "", ""},
+		{"clusters", "--clusters=always", "--clusters=never"}, {installSwitch, "", ""},
+		{"driver", "--driver=kwok", ""}, {"referred", "", "--driver=kwok"},
 		{"freezeAll", "--machine-safety-freeze-all", ""}, {"ownerReferencesEnforced", "--owner-references-enforced", ""},
 		{"workloadClusters", "--workload-clusters", ""}, {"nodesHere", "", "--workload-clusters"},
 		{"providerResources", "--provider-resources=resources.providerResources", "--provider-resources="},
 		{"controlPlaneResources", "--control-plane-resources=resources.controlPlaneResources", "--control-plane-resources="},
 		{"remediationResources", "--remediation-resources=resources.remediationResources", "--remediation-resources="},
 	}
+}
+
+// opposites returns the pairs of switches of which exactly one is on, as masks.
+func (all *rights) opposites() []int {
+	pairs := map[string]int{"driver": 0, "referred": 0, "workloadClusters": 1, "nodesHere": 1}
+	masks := make([]int, 2)
+	for i, s := range all.switches {
+		if pair, found := pairs[s.name]; found {
+			masks[pair] |= 1 << i
+		}
+	}
+	return masks
 }
 
 // right is one verb on one resource, in the whole cluster or within the namespaces of what is reconciled.
@@ -97,12 +110,12 @@ func TestTheChartsRightsAreThoseOfTheManager(t *testing.T) {
 	all := rights{switches: rightsSwitches(), install: installRules(own)}
 	all.combinations = make([]map[right]bool, 1<<len(all.switches))
 	for mask := range all.combinations {
-		if on := bits.OnesCount(uint(mask)); on <= maxSwitches || on >= len(all.switches)-2 {
+		if on := bits.OnesCount(uint(mask)); on <= maxSwitches || on >= len(all.switches)-len(all.opposites())-1 {
 			all.combinations[mask] = all.granted(t, mask)
 		}
 	}
 	for r := range all.seen() {
-		all.add(r, all.condition(t, r))
+		all.add(r, all.lines(t, r, all.condition(t, r)))
 	}
 	all.sort()
 	o, err := parse([]string{"--leader-elect", "--leader-election-id=$lease"}, io.Discard)
@@ -122,23 +135,16 @@ func TestTheChartsRightsAreThoseOfTheManager(t *testing.T) {
 // granted returns the rights with the switches of a mask; nil if they exclude each other.
 func (all *rights) granted(t *testing.T, mask int) map[right]bool {
 	t.Helper()
-	args, here, far, installs := []string{"--api-group=machinist.dev", "--namespace=one"}, false, false, false
-	for i, s := range all.switches {
-		isOn := mask&(1<<i) != 0
-		switch {
-		case s.name == "nodesHere":
-			here = isOn
-		case s.name == installSwitch:
-			installs = isOn
-		case s.name == "workloadClusters":
-			far = isOn
-			fallthrough
-		default:
-			args = append(args, map[bool]string{true: s.on, false: s.off}[isOn])
+	for _, pair := range all.opposites() {
+		if bits.OnesCount(uint(mask&pair)) != 1 {
+			return nil
 		}
 	}
-	if here == far {
-		return nil
+	args, installs := []string{"--api-group=machinist.dev", "--namespace=one"}, false
+	for i, s := range all.switches {
+		isOn := mask&(1<<i) != 0
+		installs = installs || isOn && s.name == installSwitch
+		args = append(args, map[bool]string{true: s.on, false: s.off}[isOn])
 	}
 	o, err := parse(slices.DeleteFunc(args, func(arg string) bool { return arg == "" }), io.Discard)
 	require.NoError(t, err)
@@ -200,7 +206,7 @@ func (all *rights) condition(t *testing.T, r right) []int {
 	return slices.DeleteFunc(least, func(mask int) bool { return !all.combinations[mask][r] })
 }
 
-// names are the switches of a mask. Which cluster has the Nodes is named only where it matters, which add decides.
+// names are the switches of a mask.
 func (all *rights) names(mask int) []string {
 	names := []string{}
 	for i, s := range all.switches {
@@ -211,30 +217,47 @@ func (all *rights) names(mask int) []string {
 	return names
 }
 
-// lines writes a condition. What holds with Nodes here and elsewhere holds with both.
-func (all *rights) lines(masks []int) [][]string {
-	either := 0
-	for i, s := range all.switches {
-		if s.name == "nodesHere" || s.name == "workloadClusters" {
-			either |= 1 << i
+// lines writes a condition. What holds with either of two opposites names neither.
+func (all *rights) lines(t *testing.T, r right, masks []int) [][]string {
+	t.Helper()
+	has := func(mask int) bool { return all.combinations[mask][r] || all.combinations[mask][r.widened()] }
+	var either func(mask int, pairs ...int) bool
+	either = func(mask int, pairs ...int) bool {
+		if len(pairs) == 0 {
+			return has(mask)
+		}
+		return either(mask, pairs[1:]...) && either(mask^pairs[0], pairs[1:]...)
+	}
+	var least []int
+	for _, mask := range masks {
+		line, dropped := mask, []int(nil)
+		for _, pair := range all.opposites() {
+			if either(mask, append(dropped, pair)...) {
+				line, dropped = line&^pair, append(dropped, pair)
+			}
+		}
+		least = append(least, line)
+	}
+	least = slices.DeleteFunc(slices.Clone(least), func(line int) bool {
+		return slices.ContainsFunc(least, func(less int) bool { return less != line && less&line == less })
+	})
+	for mask, granted := range all.combinations {
+		if granted != nil {
+			holds := slices.ContainsFunc(least, func(line int) bool { return line&mask == line })
+			require.False(t, holds && !has(mask) || granted[r] && !holds, "%v with %v", r, all.names(mask))
 		}
 	}
-	var lines [][]string
-	for _, mask := range masks {
-		if slices.ContainsFunc(masks, func(other int) bool { return mask^other == either }) {
-			mask &^= either
-		}
-		if line := all.names(mask); !slices.ContainsFunc(lines, func(have []string) bool { return slices.Equal(have, line) }) {
-			lines = append(lines, line)
-		}
+	lines := make([][]string, 0, len(least))
+	for _, line := range least {
+		lines = append(lines, all.names(line))
 	}
 	slices.SortFunc(lines, slices.Compare)
-	return lines
+	return slices.CompactFunc(lines, slices.Equal)
 }
 
 // add adds a right to the entry with its condition.
-func (all *rights) add(r right, masks []int) {
-	entry := rightsEntry{Within: r.within, When: all.lines(masks)}
+func (all *rights) add(r right, when [][]string) {
+	entry := rightsEntry{Within: r.within, When: when}
 	switch {
 	case r.group == "machinist.dev" && r.resource == classResource: // Machines of Cluster API name those of machinist.dev too
 		r.group = "$classGroup"

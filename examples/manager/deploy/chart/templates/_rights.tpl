@@ -8,7 +8,13 @@
 {{- $gardener := eq .Values.apiGroup "machine.sapcloud.io" }}
 {{- $none := list }}{{/* what the kinds of Kubermatic do not have */}}
 {{- if eq .Values.apiGroup "cluster.k8s.io" }}{{ $none = list "machines/status" "machineclasses" }}{{ end }}
+{{- $referred := dict }}{{/* by resource: whether Machines use objects of it, as refersTo of rbac.go */}}
+{{- range $name := .Values.rbac.providerResources }}
+{{-   $isInfrastructure := regexReplaceAll "^[^.]*\\." $name "" | hasPrefix "infrastructure." }}
+{{-   $_ := set $referred $name (or (eq $.root.Values.driver "") (and $ownClusters (not $isInfrastructure))) }}
+{{- end }}
 {{- $on := merge (dict
+      "referred" (or (eq .Values.driver "") (has true (values $referred)))
       "driver" (ne .Values.driver "")
       "freezeAll" .Values.freezeAll
       "ownerReferencesEnforced" .Values.rbac.ownerReferencesEnforced
@@ -19,25 +25,20 @@
       "providerResources" (not (or $foreign (empty .Values.rbac.providerResources)))
     ) .Values.kinds }}
 {{- range $entry := (.Files.Get "files/rights.yaml" | fromYaml).clusterRole }}
-{{-   $granted := false }}
-{{-   range $line := $entry.when }}
-{{-     $all := true }}
-{{-     range $line }}{{ $all = and $all (get $on .) }}{{ end }}
-{{-     $granted = or $granted $all }}
-{{-   end }}
 {{-   if not (has ($entry.within | default false) $of) }}
 {{-   else if and $foreign $entry.each }}{{/* its Machines refer to nothing */}}
-{{-   else if and $granted $entry.each }}
+{{-   else if $entry.each }}
 {{-     range $name := get $.root.Values.rbac $entry.each | default list }}
+{{-       $here := set (deepCopy $on) "referred" (get $referred $name) }}
 {{-       $resource := regexReplaceAll "\\..*" $name "" }}
-{{-       range $rule := $entry.rules }}
+{{-       range $rule := ternary $entry.rules list (eq (include "isGranted" (list $entry $here)) "true") }}
 {{-         if not (and (eq $resource "*") (has "$template" $rule.resources)) }}{{/* which "*" covers */}}
 {{            list $rule | toYaml | replace "$group" (regexReplaceAll "^[^.]*\\." $name "" | quote)
                 | replace "$resource" ($resource | quote) | replace "$template" (printf "%stemplates" (trimSuffix "s" $resource)) }}
 {{-         end }}
 {{-       end }}
 {{-     end }}
-{{-   else if $granted }}
+{{-   else if eq (include "isGranted" (list $entry $on)) "true" }}
 {{-     range $rule := $entry.rules }}
 {{-       if not (has (first $rule.resources) $none) }}
 {{          list $rule | toYaml | replace "$apiGroup" $.root.Values.apiGroup
@@ -47,4 +48,15 @@
 {{-   end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Whether all switches of one line of an entry are on: "true", or nothing. */}}
+{{- define "isGranted" -}}
+{{- $entry := first . }}{{ $on := last . }}{{ $granted := false }}
+{{- range $line := $entry.when }}
+{{-   $all := true }}
+{{-   range $line }}{{ $all = and $all (get $on .) }}{{ end }}
+{{-   $granted = or $granted $all }}
+{{- end }}
+{{- if $granted }}true{{ end }}
 {{- end }}
