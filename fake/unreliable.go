@@ -152,6 +152,9 @@ func (u *unreliable) create(ctx context.Context, r cloud.Request) (cloud.Instanc
 	if err != nil {
 		return i, err
 	}
+	if i.ProviderID == "" { // the Driver has yet to make it
+		return i, nil
+	}
 	u.mu.Lock()
 	if known := u.of(i); known.created.IsZero() {
 		known.created = u.options.Clock.Now()
@@ -196,7 +199,7 @@ func (u *unreliable) remove(ctx context.Context, r cloud.Request) (gone bool, er
 		return true, nil
 	case err != nil:
 		return false, err
-	case u.options.Vanish <= 0:
+	case u.options.Vanish <= 0 || i.ProviderID == "":
 		return u.driver.Delete(ctx, r)
 	}
 	r.ProviderID = i.ProviderID // its token may have another instance when the time is over

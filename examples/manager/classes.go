@@ -85,7 +85,7 @@ func classRequests(classes machine.MachineClasses) func(context.Context, *contra
 		r, err := classes.RequestOf(ctx, m)
 		r.Account, r.Credentials = "", nil // kwok needs none, and so the manager needs no right to read Secrets
 		if err == nil && m.ProviderID == "" {
-			if err = kwokdriver.New(nil).Validate(ctx, r); err != nil {
+			if err = kwokdriver.New(nil, 0).Validate(ctx, r); err != nil {
 				err = provider.Errorf(provider.Invalid, "MachineClass %s/%s: %w", m.Key.Namespace, classes.Of(m).Name, err)
 			}
 		}

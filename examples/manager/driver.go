@@ -72,15 +72,21 @@ func (o settings) needsDriver(cfg *rest.Config) error {
 func (o settings) driverCalls(c client.Client, counted *provider.Metrics) provider.Calls {
 	d := o.Driver
 	habits := fake.UnreliableOptions{
-		Latency: d.Latency, Boot: d.Boot, Hidden: d.Hidden, Vanish: d.Deletion, Quota: d.Quota, PerSecond: d.RefuseQPS,
+		Latency: d.Latency, Hidden: d.Hidden, Vanish: d.Deletion, Quota: d.Quota, PerSecond: d.RefuseQPS,
 		Answer: fake.LoseEvery(d.LoseEvery),
 	}
 	decorators := []provider.Decorator{fake.Unreliable(habits)}
 	if counted != nil {
 		decorators = append(decorators, counted.Decorator())
 	}
-	return provider.Of(kwokdriver.New(c), append(decorators, provider.Timeout(time.Minute),
+	return provider.Of(kwokdriver.New(c, d.Boot), append(decorators, provider.Timeout(time.Minute),
 		provider.RateLimit(provider.RateLimitOptions{PerSecond: d.QPS, Burst: max(1, int(d.QPS))}), provider.Cache(provider.CacheOptions{}))...)
+}
+
+// driverPoll is the time between two looks at an instance that boots or is being deleted: as long as that takes, a second at least, and at
+// most the default of the library.
+func (o settings) driverPoll() time.Duration {
+	return min(max(o.Driver.Boot, o.Driver.Deletion, time.Second), 10*time.Second)
 }
 
 // driverClient returns a client for the cluster of the driver's Nodes, which reads from its API server.
@@ -113,7 +119,7 @@ func (o settings) addDriver(ctx context.Context, mgr ctrl.Manager, clusters *pas
 	if o.Driver.IsProvider() {
 		return addDriverProvider(ctx, mgr, o, clusters, calls)
 	}
-	into.Steps = o.driverSteps(machine.DriverOptions{Calls: calls}, mgr.GetCache())
+	into.Steps = o.driverSteps(machine.DriverOptions{Calls: calls, Poll: o.driverPoll()}, mgr.GetCache())
 	return nil
 }
 
@@ -143,7 +149,7 @@ func addDriverProvider(ctx context.Context, mgr ctrl.Manager, o settings, cluste
 	if err != nil {
 		return err
 	}
-	r, err := inframachine.New(kinds, ports, inframachine.Options{Options: shared, Calls: calls})
+	r, err := inframachine.New(kinds, ports, inframachine.Options{Options: shared, Calls: calls, Poll: o.driverPoll()})
 	if err != nil {
 		return err
 	}

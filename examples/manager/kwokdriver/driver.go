@@ -8,8 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -45,10 +48,27 @@ type Spec struct {
 }
 
 // Driver creates Nodes. Safe for concurrent use.
-type Driver struct{ client client.Client }
+type Driver struct {
+	client client.Client
+	boot   time.Duration
 
-// New returns a Driver whose Nodes are in the cluster of a client. Reads must come from the API server, not from a cache.
-func New(c client.Client) *Driver { return &Driver{client: c} }
+	mu      sync.Mutex
+	booting map[string]booting // by token
+}
+
+// booting is an instance that has no Node yet.
+type booting struct {
+	since    time.Time
+	cluster  string
+	instance provider.Instance
+}
+
+// New returns a Driver whose Nodes are in the cluster of a client. Reads must come from the API server, not from a cache. An instance is
+// Creating, and has neither a Node nor a provider ID, until it is created again after the boot time, which counts from calls of this
+// process: in the next one an instance boots again, and is not lost.
+func New(c client.Client, boot time.Duration) *Driver {
+	return &Driver{client: c, boot: boot, booting: map[string]booting{}}
+}
 
 // PolicyRules are the rights that a Driver needs where its Nodes are.
 func PolicyRules() []rbacv1.PolicyRule {
@@ -139,6 +159,9 @@ func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Insta
 	if err != nil {
 		return provider.Instance{}, err
 	}
+	if i, boots := d.boots(r); boots {
+		return i, nil
+	}
 	node := newNode(r, has)
 	err = d.client.Create(ctx, node)
 	if apierrors.IsAlreadyExists(err) { // another process was quicker
@@ -148,7 +171,29 @@ func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Insta
 	if err != nil {
 		return provider.Instance{}, classified("create Node "+node.Name, err)
 	}
+	d.forget(r.Token)
 	return shown(node), nil
+}
+
+// boots returns the instance of a request while it boots, and begins that.
+func (d *Driver) boots(r provider.Request) (provider.Instance, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b, found := d.booting[r.Token]
+	if !found {
+		b = booting{time.Now(), r.Cluster, provider.Instance{Token: r.Token, Name: nodeName(r), State: provider.Creating}}
+	}
+	if time.Since(b.since) >= d.boot {
+		return provider.Instance{}, false
+	}
+	d.booting[r.Token] = b
+	return b.instance, true
+}
+
+func (d *Driver) forget(token string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.booting, token)
 }
 
 func newNode(r provider.Request, has corev1.ResourceList) *corev1.Node {
@@ -199,6 +244,11 @@ func (d *Driver) find(ctx context.Context, r provider.Request) (*corev1.Node, er
 func (d *Driver) Get(ctx context.Context, r provider.Request) (provider.Instance, error) {
 	node, err := d.find(ctx, r)
 	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if b, found := d.booting[r.Token]; found && r.ProviderID == "" && provider.ClassOf(err) == provider.NotFound {
+			return b.instance, nil
+		}
 		return provider.Instance{}, err
 	}
 	return shown(node), nil
@@ -209,6 +259,7 @@ func (d *Driver) Delete(ctx context.Context, r provider.Request) (gone bool, err
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	d.forget(r.Token)
 	node, err := d.find(ctx, r)
 	if provider.ClassOf(err) == provider.NotFound {
 		return true, nil
@@ -237,6 +288,14 @@ func (d *Driver) List(ctx context.Context, r provider.Request) ([]provider.Insta
 	for i := range list.Items {
 		if list.Items[i].Annotations[TokenAnnotation] != "" {
 			all = append(all, shown(&list.Items[i]))
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, token := range slices.Sorted(maps.Keys(d.booting)) {
+		made := slices.ContainsFunc(all, func(i provider.Instance) bool { return i.Token == token })
+		if b := d.booting[token]; b.cluster == r.Cluster && !made {
+			all = append(all, b.instance)
 		}
 	}
 	return all, nil

@@ -28,7 +28,7 @@ import (
 func newDriver(t *testing.T) (*kwokdriver.Driver, *fake.Store) {
 	t.Helper()
 	store := fake.NewStore(fake.Options{})
-	return kwokdriver.New(store.Client()), store
+	return kwokdriver.New(store.Client(), 0), store
 }
 
 func request(token, name string) provider.Request {
@@ -64,6 +64,57 @@ func TestAnInstanceIsANodeThatKwokSimulates(t *testing.T) {
 	require.Equal(t, []provider.Address{{Type: "Hostname", Address: node.Name}}, made.Addresses)
 	require.NoError(t, store.Client().Delete(t.Context(), &node))
 	_, err = driver.Get(t.Context(), request("uid-1", "M1"))
+	require.Equal(t, provider.NotFound, provider.ClassOf(err))
+}
+
+// TestAnInstanceHasNoNodeWhileItBoots: nobody asks for the Node before the boot time is over, so it cannot be there by then.
+func TestAnInstanceHasNoNodeWhileItBoots(t *testing.T) {
+	t.Parallel()
+	const boot = 300 * time.Millisecond
+	store := fake.NewStore(fake.Options{})
+	calls := provider.Of(kwokdriver.New(store.Client(), boot), fake.Unreliable(fake.UnreliableOptions{
+		Vanish: time.Hour, Hidden: time.Nanosecond, Quota: 1,
+	}))
+	nodes := func() int {
+		var list corev1.NodeList
+		require.NoError(t, store.Client().List(t.Context(), &list))
+		return len(list.Items)
+	}
+	r, began := request("uid-1", "m1"), time.Now()
+	made, err := calls.Create(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, provider.Creating, made.State)
+	require.Empty(t, made.ProviderID, "it is recorded when there is a Node")
+	require.Zero(t, nodes())
+	seen, err := calls.Get(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, made, seen)
+	_, err = calls.Create(t.Context(), request("uid-2", "m2"))
+	require.Equal(t, provider.Exhausted, provider.ClassOf(err), "it counts")
+	for made.State == provider.Creating {
+		time.Sleep(boot / 10)
+		made, err = calls.Create(t.Context(), r)
+		require.NoError(t, err)
+	}
+	require.GreaterOrEqual(t, time.Since(began), boot)
+	require.Equal(t, 1, nodes())
+	all, err := calls.List(t.Context(), r)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "uid-1", all[0].Token)
+}
+
+func TestAnInstanceThatBootsCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	store := fake.NewStore(fake.Options{})
+	calls := provider.Of(kwokdriver.New(store.Client(), time.Hour), fake.Unreliable(fake.UnreliableOptions{Vanish: time.Hour}))
+	r := request("uid-1", "m1")
+	_, err := calls.Create(t.Context(), r)
+	require.NoError(t, err)
+	gone, err := calls.Delete(t.Context(), r)
+	require.NoError(t, err)
+	require.True(t, gone)
+	_, err = calls.Get(t.Context(), r)
 	require.Equal(t, provider.NotFound, provider.ClassOf(err))
 }
 

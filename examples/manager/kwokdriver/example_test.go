@@ -9,10 +9,10 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-// A Node appears as in a cloud: it boots for a while, and every third answer is lost.
+// A Node appears as in a cloud: every third answer is lost.
 func Example() {
 	store := fake.NewStore(fake.Options{}) // a real program has a client of a cluster with kwok
-	calls := provider.Of(kwokdriver.New(store.Client()), fake.Unreliable(fake.UnreliableOptions{Answer: fake.LoseEvery(3)}))
+	calls := provider.Of(kwokdriver.New(store.Client(), 0), fake.Unreliable(fake.UnreliableOptions{Answer: fake.LoseEvery(3)}))
 	r := provider.Request{Token: "uid-1", Name: "m1", Cluster: "c1"}
 	for range 3 {
 		instance, err := calls.Create(context.Background(), r)

@@ -28,7 +28,7 @@ type Driver struct {
 	Kubeconfig string
 	// QPS limits the calls a second.
 	QPS float64
-	// Latency, Boot, Hidden and Deletion are how long a call takes, and a new instance takes to run, to be read, and to be gone.
+	// Latency, Boot, Hidden and Deletion are how long a call takes, and an instance takes until its Node appears, to be read, and to be gone.
 	Latency, Boot, Hidden, Deletion time.Duration
 	// Quota is how many instances a Cluster may have; 0 is no limit.
 	Quota int
@@ -51,7 +51,7 @@ func (d *Driver) AddFlags(flags *flag.FlagSet) {
 		"kubeconfig `file` of the cluster with the driver's Nodes; empty: this cluster")
 	flags.Float64Var(&d.QPS, "driver-qps", d.QPS, "calls a second that the driver gets at most; more wait for their turn")
 	flags.DurationVar(&d.Latency, "driver-latency", d.Latency, "how long each call to the driver takes")
-	flags.DurationVar(&d.Boot, "driver-boot-time", d.Boot, "how long a new instance takes to run")
+	flags.DurationVar(&d.Boot, "driver-boot-time", d.Boot, "how long a new instance takes until its Node appears")
 	flags.DurationVar(&d.Hidden, "driver-hidden-time", d.Hidden, "how long a new instance cannot be read")
 	flags.DurationVar(&d.Deletion, "driver-deletion-time", d.Deletion, "how long an instance takes to be gone")
 	flags.IntVar(&d.Quota, "driver-quota", d.Quota, "instances that a Cluster may have; 0 is no limit")
