@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,7 +102,7 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 	r.FailureDomain, r.ProviderID = cmp.Or(r.FailureDomain, s.State.WantedFailureDomain), s.State.ProviderID
 	in := instance.Input{
 		Request: r, Err: err, Provisioned: s.State.InfrastructureReady.Or(false) || instance.IsLost(s.State.FailureReason),
-		Deleting: s.Deleting(), Now: s.Now, IsKept: s.IsKept,
+		Deleting: s.Deleting(), Now: s.Now, IsKept: s.IsKept, Announce: s.announces,
 	}
 	if d.UserData != nil {
 		in.FirstBoot = func(ctx context.Context) (data []byte, ready bool, err error) {
@@ -113,6 +114,16 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 		}
 	}
 	return in
+}
+
+// announces reports whether a pass ends before a call of the Driver, which may take long, so that the status says first what goes on: each
+// call is announced once by a process, and the first one only where there is no status yet.
+func (s *Scope) announces(op provider.Operation) bool {
+	said := s.memory.announced == op || op == provider.OpValidate && (s.memory.announced != "" || s.State.Phase != "")
+	if !said {
+		s.memory.announced = op
+	}
+	return !said
 }
 
 // run creates or reads the instance, and copies what the Driver says about it. A new provider ID is stored before anything else happens: it
@@ -130,6 +141,9 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 		return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, found.Unread, found.RequeueAfter), nil
 	}
 	s.validated = contract.Some(found.Valid)
+	if found.Announced {
+		return Result{Stop: true, Checkpoint: true, RequeueAfter: found.RequeueAfter}, nil
+	}
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
 	s.instanceGoing = found.Going && s.Deleting()
 	if found.Instance.ProviderID != "" || found.Instance.State != "" { // it has answered
@@ -172,12 +186,19 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 		holders = []string{s.heldBy}
 	}
 	var removal instance.Removal
-	if len(holders) > 0 {
+	switch told := engine.HasStatus(s.Stored, contract.ConditionDeleting, metav1.ConditionTrue); {
+	case len(holders) > 0:
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
 		removal = d.keeper.Held(s.env.kind.GVK.Kind, value, named, s.env.frame.Finalizer, holders)
-	} else if removal = d.keeper.Remove(ctx, in); removal.Gone {
-		s.InstanceGone, s.memory.instanceGone = true, true
-		return Result{}, nil
+	case !told && s.announces(provider.OpDelete):
+		wait := s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, "The instance is being deleted", time.Nanosecond)
+		wait.Checkpoint = true
+		return wait, nil
+	default:
+		if removal = d.keeper.Remove(ctx, in); removal.Gone {
+			s.InstanceGone, s.memory.instanceGone = true, true
+			return Result{}, nil
+		}
 	}
 	return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, removal.Message, removal.RequeueAfter), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -155,6 +156,8 @@ type recollection struct {
 	unreadSince time.Time
 	// token is the bootstrap token of the Machine.
 	token joinToken
+	// announced is the last call of the Driver before which a pass has ended.
+	announced provider.Operation
 
 	ofDeletion
 }

@@ -72,6 +72,9 @@ type Input struct {
 	// a process whose cache is behind, or that lost its Lease and does not know it yet, would make an instance that nothing deletes. Nil: it
 	// is not asked.
 	IsKept func(context.Context) (bool, error)
+	// Announce is called before the first Validate and before a Create, which may take long. It reports whether the pass is to end before that,
+	// so that the status says what goes on. Nil: it is not.
+	Announce func(provider.Operation) bool
 	// Now is the time of the pass.
 	Now time.Time
 }
@@ -84,6 +87,8 @@ type Outcome struct {
 	Instance provider.Instance
 	// Valid: the Driver has accepted the specification, or the instance is recorded.
 	Valid bool
+	// Announced: the pass ends here, see Input.Announce.
+	Announced bool
 	// Unread, in a deletion, says why it is not known yet whether there is an instance: its Node may have joined, so the deletion waits. Empty
 	// otherwise, and once ten looks in a row have failed.
 	Unread string
@@ -125,8 +130,12 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	if facts.Err = refused; refused == nil {
 		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
 	}
-	if errors.Is(facts.Err, errNotKept) {
+	switch {
+	case errors.Is(facts.Err, errNotKept):
 		return Outcome{Decision: Decision{Keep: true}, Valid: valid}, nil // an event follows
+	case errors.Is(facts.Err, errAnnounced):
+		k.attempts.remember(key, attempt{of: asked, valid: valid}, in.Now)
+		return announced(valid), nil
 	}
 	a = a.after(r.Token, asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
@@ -183,6 +192,18 @@ func (k *Keeper) unread(o Outcome, a attempt, wait time.Duration) Outcome {
 // errNotKept: the object of a creation is gone or is being deleted, which the cache has yet to show.
 var errNotKept = errors.New("the object is being deleted")
 
+// errAnnounced: the pass ends before a call that may take long.
+var errAnnounced = errors.New("the status says first what goes on")
+
+// announced is the Outcome before the first call, or with valid before the one that creates the instance.
+func announced(valid bool) Outcome {
+	o := Outcome{Valid: valid, Announced: true, RequeueAfter: time.Nanosecond}
+	if o.Keep = !valid; valid {
+		o.say(metav1.ConditionFalse, ReasonCreating, "The instance is being created")
+	}
+	return o
+}
+
 // withoutInput is the Outcome while the Request cannot be completed. It says nothing about an instance that ran.
 func withoutInput(in Input, err error) Outcome {
 	o := Outcome{Decision: Decision{Keep: in.Provisioned}, Valid: in.Request.ProviderID != ""}
@@ -225,16 +246,23 @@ func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, strin
 // missing.
 func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *bool) (i provider.Instance, waits bool, err error) {
 	calls := k.options.Calls
+	announces := func(op provider.Operation) bool { return in.Announce != nil && in.Announce(op) }
 	if r.ProviderID != "" {
 		i, err = calls.Get(ctx, r)
 		return i, false, err
 	}
 	if calls.Validate != nil && !*valid {
+		if announces(provider.OpValidate) {
+			return i, false, errAnnounced
+		}
 		if err := calls.Validate(ctx, r); err != nil {
 			return i, false, err
 		}
 	}
 	*valid = true
+	if announces(provider.OpCreate) {
+		return i, false, errAnnounced
+	}
 	if in.FirstBoot != nil {
 		data, ready, err := in.FirstBoot(ctx)
 		if err != nil {
