@@ -156,13 +156,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	result := Result{RequeueAfter: found.RequeueAfter}
 	if found.Adopt {
 		result.Checkpoint = s.State.ProviderID == ""
-		s.SetProviderID(found.Instance.ProviderID)
-		if addresses := found.Instance.Addresses; len(addresses) > 0 {
-			s.SetAddresses(addresses)
-		}
-		if found.Instance.FailureDomain != "" {
-			s.SetFailureDomain(found.Instance.FailureDomain)
-		}
+		s.adopt(&found.Instance)
 	}
 	if found.Provisioned {
 		s.SetInfrastructureReady()
@@ -171,6 +165,17 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 		}
 	}
 	return result, nil
+}
+
+// adopt copies what the Driver says about the instance.
+func (s *Scope) adopt(i *provider.Instance) {
+	s.SetProviderID(i.ProviderID)
+	if len(i.Addresses) > 0 {
+		s.SetAddresses(i.Addresses)
+	}
+	if i.FailureDomain != "" {
+		s.SetFailureDomain(i.FailureDomain)
+	}
 }
 
 // remove deletes the instance, and waits until the Driver says that it is gone. It needs no valid specification, and no class or Secret

@@ -107,7 +107,7 @@ var requestPath = regexp.MustCompile(`^/(?:api|apis/([^/]+))/v[^/]+/(?:namespace
 // other API servers are asked for, and an apply creates what does not exist.
 func asked(req *http.Request) []grant {
 	match := requestPath.FindStringSubmatch(req.URL.Path)
-	if match == nil || match[1] == "authorization.k8s.io" {
+	if len(match) == 0 || match[1] == "authorization.k8s.io" {
 		return nil
 	}
 	g := grant{group: match[1], resource: match[2], name: match[3]}
@@ -143,7 +143,9 @@ func (u *used) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !denied {
 		return u.RoundTripper.RoundTrip(req)
 	}
-	return &http.Response{Status: "403 Forbidden", StatusCode: http.StatusForbidden, Request: req, Header: http.Header{}, Body: http.NoBody}, nil
+	return &http.Response{
+		Status: "403 Forbidden", StatusCode: http.StatusForbidden, Request: req, Header: http.Header{}, Body: http.NoBody,
+	}, nil
 }
 
 func (u *used) allows(wants grant) bool {
@@ -225,7 +227,8 @@ func newRightsWorld(t *testing.T, flags ...string) *rightsWorld {
 	t.Helper()
 	w := &rightsWorld{t: t, store: fake.NewStore(fake.Options{})}
 	w.o = given(t, append(flags, "--status-delay=0", "--driver-qps=1000", "--leader-election-namespace=default")...)
-	w.user = &used{granted: grantsOf(slices.Concat(clusterRole(w.o).Rules, leaderRules(w.o))), used: map[grant]bool{}, denied: map[string]bool{}}
+	granted := grantsOf(slices.Concat(clusterRole(w.o).Rules, leaderRules(w.o)))
+	w.user = &used{granted: granted, used: map[grant]bool{}, denied: map[string]bool{}}
 	w.serve()
 	cfg := w.store.RESTConfig()
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { w.user.RoundTripper = rt; return w.user })
@@ -244,7 +247,8 @@ func newRightsWorld(t *testing.T, flags ...string) *rightsWorld {
 		require.NoError(t, infrastructure.SetupWithManager(providers))
 		require.NoError(t, bootstrap.SetupWithManager(providers))
 		if w.o.Kinds.MachinePools {
-			require.NoError(t, (&fake.PoolInfrastructure{Owner: w.o.Kinds.GroupOfPools().MachinePool().GVK, Machines: true}).SetupWithManager(providers))
+			pools := fake.PoolInfrastructure{Owner: w.o.Kinds.GroupOfPools().MachinePool().GVK, Machines: true}
+			require.NoError(t, pools.SetupWithManager(providers))
 		}
 		running = append(running, providers)
 	}
@@ -273,7 +277,9 @@ func leaderRules(o settings) []rbacv1.PolicyRule {
 // serve installs the kinds that others bring.
 func (w *rightsWorld) serve() {
 	w.t.Helper()
-	crds := []client.Object{fake.CRD(controlPlane().GroupVersionKind(), contract.V1Beta2), fake.CRD(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDrainRule"})}
+	crds := []client.Object{
+		fake.CRD(controlPlane().GroupVersionKind(), contract.V1Beta2), fake.CRD(api.ClusterAPI.GroupVersion().WithKind("MachineDrainRule")),
+	}
 	group := w.o.Kinds.Group
 	switch {
 	case group.IsClusterAPI():
@@ -421,7 +427,9 @@ func (w *rightsWorld) templates() {
 		if !w.o.refersTo(gvk.Group) {
 			continue
 		}
-		template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}}}
+		template := &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}},
+		}}
 		template.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + contract.TemplateSuffix))
 		template.SetNamespace("default")
 		template.SetName("demo")
@@ -450,7 +458,8 @@ func (w *rightsWorld) setLives() {
 	if !w.o.Kinds.Group.IsForeign() {
 		ofCluster = "clusterName: demo, "
 	}
-	owner := w.create("kind: %s\nmetadata: {name: workers, namespace: default}\nspec: {%sreplicas: 1, selector: {matchLabels: {pool: workers}}, "+
+	owner := w.create("kind: %s\nmetadata: {name: workers, namespace: default}\n"+
+		"spec: {%sreplicas: 1, selector: {matchLabels: {pool: workers}}, "+
 		"template: {metadata: {labels: {pool: workers}}, spec: %s}}", kind, ofCluster, w.spec(""))
 	w.runs()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"tier":"b"}}}}}`))

@@ -72,8 +72,8 @@ type Input struct {
 	// a process whose cache is behind, or that lost its Lease and does not know it yet, would make an instance that nothing deletes. Nil: it
 	// is not asked.
 	IsKept func(context.Context) (bool, error)
-	// Announce is called before the first Validate and before a Create, which may take long. It reports whether the pass is to end before that,
-	// so that the status says what goes on. Nil: it is not.
+	// Announce is called before the first Validate and before a Create, which may take long. It reports whether the pass is to end before
+	// that, so that the status says what goes on. Nil: it is not.
 	Announce func(provider.Operation) bool
 	// Now is the time of the pass.
 	Now time.Time
@@ -130,12 +130,11 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	if facts.Err = refused; refused == nil {
 		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
 	}
-	switch {
-	case errors.Is(facts.Err, errNotKept):
-		return Outcome{Decision: Decision{Keep: true}, Valid: valid}, nil // an event follows
-	case errors.Is(facts.Err, errAnnounced):
+	if errors.Is(facts.Err, errAnnounced) {
 		k.attempts.remember(key, attempt{of: asked, valid: valid}, in.Now)
-		return announced(valid), nil
+	}
+	if errors.Is(facts.Err, errEarly) {
+		return early(facts.Err, valid), nil
 	}
 	a = a.after(r.Token, asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
@@ -189,16 +188,23 @@ func (k *Keeper) unread(o Outcome, a attempt, wait time.Duration) Outcome {
 	return o
 }
 
-// errNotKept: the object of a creation is gone or is being deleted, which the cache has yet to show.
-var errNotKept = errors.New("the object is being deleted")
+// errEarly matches what ends a pass before a call: the object of a creation is gone or is being deleted, which the cache has yet to show; or
+// the status says first what goes on, because the call may take long.
+var (
+	errEarly     = errors.New("the pass ends early")
+	errNotKept   = fmt.Errorf("%w: the object is being deleted", errEarly)
+	errAnnounced = fmt.Errorf("%w: the status says first what goes on", errEarly)
+)
 
-// errAnnounced: the pass ends before a call that may take long.
-var errAnnounced = errors.New("the status says first what goes on")
-
-// announced is the Outcome before the first call, or with valid before the one that creates the instance.
-func announced(valid bool) Outcome {
-	o := Outcome{Valid: valid, Announced: true, RequeueAfter: time.Nanosecond}
-	if o.Keep = !valid; valid {
+// early is the Outcome of a pass that ends early, because of err.
+func early(err error, valid bool) Outcome {
+	o := Outcome{Decision: Decision{Keep: true}, Valid: valid} // of an object that is not kept, an event follows
+	if !errors.Is(err, errAnnounced) {
+		return o
+	}
+	o.Announced, o.RequeueAfter = true, time.Nanosecond
+	if valid {
+		o.Keep = false
 		o.say(metav1.ConditionFalse, ReasonCreating, "The instance is being created")
 	}
 	return o
