@@ -130,11 +130,8 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	if facts.Err = refused; refused == nil {
 		facts.Instance, waits, facts.Err = k.ask(ctx, r, in, &valid)
 	}
-	if errors.Is(facts.Err, errAnnounced) {
-		k.attempts.remember(key, attempt{of: asked, valid: valid}, in.Now)
-	}
 	if errors.Is(facts.Err, errEarly) {
-		return early(facts.Err, valid), nil
+		return k.early(facts.Err, key, attempt{of: asked, valid: valid}, in.Now), nil
 	}
 	a = a.after(r.Token, asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
@@ -188,22 +185,23 @@ func (k *Keeper) unread(o Outcome, a attempt, wait time.Duration) Outcome {
 	return o
 }
 
-// errEarly matches what ends a pass before a call: the object of a creation is gone or is being deleted, which the cache has yet to show; or
-// the status says first what goes on, because the call may take long.
+// errEarly matches what ends a pass before a call: the object of a creation is gone or is being deleted, which the cache has yet to show;
+// or the status has first what goes on, because the call may take long.
 var (
 	errEarly     = errors.New("the pass ends early")
 	errNotKept   = fmt.Errorf("%w: the object is being deleted", errEarly)
-	errAnnounced = fmt.Errorf("%w: the status says first what goes on", errEarly)
+	errAnnounced = fmt.Errorf("%w: the status has first what goes on", errEarly)
 )
 
-// early is the Outcome of a pass that ends early, because of err.
-func early(err error, valid bool) Outcome {
-	o := Outcome{Decision: Decision{Keep: true}, Valid: valid} // of an object that is not kept, an event follows
+// early is the Outcome of a pass that ends early, because of err. The attempt is remembered for the next pass, which makes the call.
+func (k *Keeper) early(err error, key attemptKey, a attempt, now time.Time) Outcome {
+	o := Outcome{Decision: Decision{Keep: true}, Valid: a.valid} // of an object that is not kept, an event follows
 	if !errors.Is(err, errAnnounced) {
 		return o
 	}
+	k.attempts.remember(key, a, now)
 	o.Announced, o.RequeueAfter = true, time.Nanosecond
-	if valid {
+	if a.valid {
 		o.Keep = false
 		o.say(metav1.ConditionFalse, ReasonCreating, "The instance is being created")
 	}
