@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -377,31 +376,4 @@ func TestNodesAreDrainedWhereThatIsPossibleAndNotExcluded(t *testing.T) {
 			require.Equal(t, tc.want, p.canDrain())
 		})
 	}
-}
-
-// letGo is a Volumes that notes which Nodes are let go.
-type letGo struct {
-	cluster.Volumes
-
-	released []string
-}
-
-func (l *letGo) Release(node string) { l.released = append(l.released, node) }
-
-func TestVolumesThatAreNotWaitedForAnyMoreAreLetGo(t *testing.T) {
-	p, _ := acting(t, &api{})
-	volumes := &letGo{}
-	p.mem().workload.Volumes = volumes
-	for _, name := range []string{"a", "b"} {
-		p.mem().draining[name] = time.Time{}
-		require.Equal(t, actingNow, p.mem().detaches(name, actingNow))
-	}
-	p.mem().release(sets.Set[string]{"b": {}})
-	require.Equal(t, []string{"a"}, volumes.released)
-	p.env.memory.Forget(testPool)
-	require.Equal(t, []string{"a", "b"}, volumes.released)
-	p.mem().workload.Volumes = volumes
-	require.Equal(t, actingNow.Add(time.Hour), p.mem().detaches("a", actingNow.Add(time.Hour)), "it begins anew")
-	p.env.memory.Of(testPool, "another of its name")
-	require.Equal(t, []string{"a", "b", "a"}, volumes.released)
 }

@@ -335,10 +335,16 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		}
 		return machineOf(m, nil)
 	}
-	going := &unstructured.Unstructured{}
+	labelled := func() *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{}}
+		u.SetLabels(map[string]string{contract.PoolNameLabel: "pool"})
+		return u
+	}
+	going := labelled()
 	going.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
 	facts, requested := &machines{
-		infra: map[string]*unstructured.Unstructured{"new-b": {}, "new-a": {}, "old": {}, "sick-1": {}, "sick-2": {}, "going": going},
+		infra: map[string]*unstructured.Unstructured{"new-b": labelled(), "new-a": labelled(), "old": {}, "sick-1": {}, "sick-2": {},
+			"going": going, "taken-out": {}},
 		own: []machine{
 			one("named-otherwise", "old", false, false), one("lost", "is-gone", false, false),
 			one("lost-going", "is-gone-too", true, false),

@@ -83,10 +83,14 @@ func TestWhichInfraMachinesAreThePools(t *testing.T) {
 		change func(*unstructured.Unstructured)
 		want   bool
 	}{
-		"it has the labels":        {func(u *unstructured.Unstructured) { u.SetLabels(restored().Labels) }, true},
-		"it has lost its labels":   {owned("FakeMachinePool", "infra"), true},
-		"another owns it":          {owned("FakeMachinePool", "other"), false},
-		"another kind owns it":     {owned("FakeMachineSet", "infra"), false},
+		"it has the labels":      {func(u *unstructured.Unstructured) { u.SetLabels(restored().Labels) }, true},
+		"it has lost its labels": {owned("FakeMachinePool", "infra"), true},
+		"another owns it":        {owned("FakeMachinePool", "other"), false},
+		"another kind owns it":   {owned("FakeMachineSet", "infra"), false},
+		"another's labels, and ours by owner": {func(u *unstructured.Unstructured) {
+			owned("FakeMachinePool", "infra")(u)
+			u.SetLabels(map[string]string{contract.PoolNameLabel: "another", contract.ClusterNameLabel: "c"})
+		}, false},
 		"without labels and owner": {func(*unstructured.Unstructured) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

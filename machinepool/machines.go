@@ -48,10 +48,13 @@ func (p *Scope) ledByMachines() bool {
 }
 
 // isOurs reports whether an InfraMachine is one of the pool: it has the labels of the pool or, where it has lost them, its owner is the
-// InfraMachinePool, whose deletion ends its instance too.
+// InfraMachinePool, whose deletion ends its instance too. A Machine is only made for one with the labels.
 func (p *Scope) isOurs(infra *unstructured.Unstructured) bool {
+	if have := infra.GetLabels(); have[contract.PoolNameLabel] != "" {
+		return p.isLabelled(have)
+	}
 	of := p.infrastructure.Ref
-	return p.isLabelled(infra.GetLabels()) || slices.ContainsFunc(infra.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+	return slices.ContainsFunc(infra.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.Kind == of.Kind && ref.Name == of.Name && engine.Group(ref.APIVersion) == of.Group
 	})
 }
@@ -112,7 +115,8 @@ func (m *machines) plan(requested engine.Deletions) machinePlan {
 		plan.Replace = append(plan.Replace, m.own[at])
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.infra)) {
-		if !has.Has(name) && m.infra[name].GetDeletionTimestamp() == nil {
+		labelled := m.infra[name].GetLabels()[contract.PoolNameLabel] != ""
+		if !has.Has(name) && labelled && m.infra[name].GetDeletionTimestamp() == nil {
 			plan.Create = append(plan.Create, name)
 		}
 	}
