@@ -33,9 +33,9 @@ type Ledger struct {
 	Successors []types.UID `json:"successors,omitempty"`
 	// Outages are those that last, and those from which Machines are recovering, sorted by domain.
 	Outages []OutageEntry `json:"outages,omitempty"`
-	// Requests is the kind of the objects that remediate Machines for the check, and of those of an earlier template that are still there:
-	// without it a check whose template was taken away or replaced would not find them again, and two would remediate one Machine.
-	Requests metav1.GroupVersionKind `json:"requests,omitzero"`
+	// Requests are the kinds of the objects that remediate Machines for the check, also of those of earlier templates that are still there:
+	// without them a check whose template was taken away or replaced would not find these again, and two would remediate one Machine.
+	Requests []metav1.GroupVersionKind `json:"requests,omitempty"`
 }
 
 // Entry is a place that has no healthy Machine: that of one which was marked for remediation, or of its successor.
@@ -55,8 +55,8 @@ type Entry struct {
 }
 
 // ParseLedger reads a Ledger. known is false for an empty text, one that cannot be read, and the Ledger of another check: then each
-// Machine that has not started yet counts as the replacement of a remediated one. The kind of requests is also that of another check, such
-// as the one before a restore: requests belong to Machines, by UID, and somebody works on them.
+// Machine that has not started yet counts as the replacement of a remediated one. The kinds of requests are also those of another check,
+// such as the one before a restore: requests belong to Machines, by UID, and somebody works on them.
 func ParseLedger(text string, check types.UID) (ledger Ledger, known bool) {
 	if text == "" || json.Unmarshal([]byte(text), &ledger) != nil || ledger.Check != check {
 		return Ledger{Check: check, Requests: ledger.Requests}, false

@@ -1,6 +1,7 @@
 package remediation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,8 +45,12 @@ func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
 // being created, and requests that cannot be read end the pass.
 func (s *scope) readRequests(ctx context.Context) (err error) {
 	kind := requestOf(&s.State)
-	if former := schema.GroupVersionKind(s.ledger.Requests); !former.Empty() && former.GroupKind() != kind.GroupKind() {
-		if err := s.readFormer(ctx, former); err != nil {
+	s.former = map[metav1.GroupVersionKind]map[string]*unstructured.Unstructured{}
+	for _, former := range s.ledger.Requests {
+		if schema.GroupVersionKind(former).GroupKind() == kind.GroupKind() {
+			continue
+		}
+		if s.former[former], err = s.readFormer(ctx, schema.GroupVersionKind(former)); err != nil {
 			return err
 		}
 	}
@@ -69,20 +74,45 @@ func (s *scope) readRequests(ctx context.Context) (err error) {
 
 // readFormer reads the requests that an earlier template of the check has left, from the API server: where the cache is behind, two would
 // remediate a Machine. An event follows when one is gone.
-func (s *scope) readFormer(ctx context.Context, kind schema.GroupVersionKind) error {
+func (s *scope) readFormer(ctx context.Context, kind schema.GroupVersionKind) (map[string]*unstructured.Unstructured, error) {
 	if watched, err := s.list(ctx, kind); err != nil || watched == nil {
-		return err
+		return nil, err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := s.env.frame.Ports.APIReader.List(ctx, list, client.InNamespace(s.State.Key.Namespace)); err != nil {
-		return fmt.Errorf("list %s objects of an earlier template: %w", kind.Kind, err)
+		return nil, fmt.Errorf("list %s objects of an earlier template: %w", kind.Kind, err)
 	}
-	s.former = map[string]*unstructured.Unstructured{}
+	byName := map[string]*unstructured.Unstructured{}
 	for i := range list.Items {
-		s.former[list.Items[i].GetName()] = &list.Items[i]
+		byName[list.Items[i].GetName()] = &list.Items[i]
 	}
-	return nil
+	return byName, nil
+}
+
+// formerOf returns a request of an earlier template that belongs to a Machine, nil without one.
+func (s *scope) formerOf(m *contract.MachineState) (former *unstructured.Unstructured) {
+	for _, kind := range s.ledger.Requests {
+		former = cmp.Or(former, ownedBy(s.former[kind], m))
+	}
+	return former
+}
+
+// recordRequests records the kind of requests before the first one is made, and keeps the former ones of which a Machine has one. Without a
+// selector it is not known which those are.
+func (s *scope) recordRequests() {
+	if s.selectorErr != nil {
+		return
+	}
+	now := requestOf(&s.State)
+	kinds := slices.DeleteFunc(slices.Clone(s.ledger.Requests), func(kind metav1.GroupVersionKind) bool {
+		has := func(m *member) bool { return m.plan.Shared == "" && ownedBy(s.former[kind], m.state) != nil }
+		return !slices.ContainsFunc(s.members, has)
+	})
+	if !now.Empty() {
+		kinds = append(kinds, metav1.GroupVersionKind(now))
+	}
+	s.ledger.Requests = kinds
 }
 
 // list returns the objects of a kind by name, nil when it is not served.

@@ -188,6 +188,45 @@ func TestRequestsEndBeforeAnotherIsAskedWhenTheTemplateIsTakenOutOfACheckOrRepla
 	}
 }
 
+// Templates may change again while a request of the first one is at work.
+func TestRequestsOfEachFormerTemplateEndBeforeAnotherIsAsked(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2, "b")
+	w.serveRemedies()
+	rebuild := requestGVK().GroupVersion().WithKind("Rebuild")
+	w.Create(fake.CRD(rebuild), fake.CRD(rebuild.GroupVersion().WithKind("RebuildTemplate")))
+	made := testenv.Object(rebuild.GroupVersion().WithKind("RebuildTemplate"), "rebuild")
+	made.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
+	w.Create(template(), made, check)
+	w.run(remediation.Options{})
+	w.says(requested, "b")
+	works := func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"remediation.example.com/running"}) }
+	w.Change(request("b"), works)
+	w.Change(check, func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedMap(u.Object, map[string]any{"apiVersion": rebuild.GroupVersion().String(),
+			"kind": "RebuildTemplate", "name": "rebuild"}, "spec", "remediation", "templateRef"))
+	})
+	w.becomes("d", corev1.ConditionUnknown, time.Hour)
+	w.says(requested, "b", "d")
+	second := testenv.Object(rebuild, "d")
+	w.Eventually("the second template's request", func() string { return map[bool]string{false: "none"}[exists(w, rebuild, "d")] })
+	w.Change(second, works)
+	w.Change(check, func(u *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(u.Object, "spec", "remediation", "templateRef")
+	})
+	for _, running := range []*unstructured.Unstructured{request("b"), second} {
+		w.Eventually("the request is asked to end", func() string {
+			return map[bool]string{true: "it is not"}[w.Get(running).GetDeletionTimestamp() == nil]
+		})
+	}
+	w.Quiet(userAgent, time.Second)
+	w.says(requested, "b", "d")
+	for _, running := range []*unstructured.Unstructured{request("b"), second} {
+		w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+		w.says(marked, running.GetName())
+	}
+}
+
 // A cache that is behind lacks a request that another still works on: both would remediate the Machine.
 func TestARequestThatTheCacheDoesNotHaveYetIsOne(t *testing.T) {
 	for name, unhealthy := range map[string][]string{"beside one that it has": {"b", "d"}, "alone": {"d"}} {

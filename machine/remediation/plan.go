@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,10 +19,7 @@ const ReasonSelectorUnreadable = "SelectorUnreadable"
 
 // planStep decides what happens to the Machines, and stores the ledger before anything does. Nothing does while a webhook takes it away.
 func planStep(ctx context.Context, s *scope) (result, error) {
-	// The kind of requests is stored before the first one is made. Without a selector it is not known whether there are former ones.
-	if s.selectorErr == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.former }) {
-		s.ledger.Requests = metav1.GroupVersionKind(requestOf(&s.State))
-	}
+	s.recordRequests()
 	facts := healthcheck.PlanFacts{
 		Ledger: s.ledger, Known: s.ledgerKnown, External: s.external(), Now: s.Now,
 		Machines: make([]healthcheck.Machine, 0, len(s.members)),

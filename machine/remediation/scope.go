@@ -36,8 +36,9 @@ type scope struct {
 	// template is what requests for external remediation are made from, and problem says why there is none.
 	template *unstructured.Unstructured
 	problem  string
-	// requests are by name, nil while their kind is not served; former are those of the kind that an earlier template of the check had.
-	requests, former map[string]*unstructured.Unstructured
+	// requests are by name, nil while their kind is not served; former are those of each kind that an earlier template of the check had.
+	requests map[string]*unstructured.Unstructured
+	former   map[metav1.GroupVersionKind]map[string]*unstructured.Unstructured
 
 	ledger      healthcheck.Ledger
 	ledgerKnown bool
@@ -148,7 +149,7 @@ func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
 	m.request = ownedBy(s.requests, state)
-	if former := ownedBy(s.former, state); former != nil && m.plan.Shared == "" {
+	if former := s.formerOf(state); former != nil && m.plan.Shared == "" {
 		m.request, m.former = former, true
 	}
 	if s.external() || m.former {
