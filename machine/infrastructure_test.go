@@ -4,12 +4,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -165,4 +168,25 @@ func TestAMachineSaysInWhichFailureDomainItReallyIs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A set of another operator has named the template where it had nothing to make of it: other Machines are made from it.
+func TestATemplateThatAMachineNamesIsNeitherOwnedNorDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{before: func(w *world) {
+		gvk := fake.InfraMachineGVK(contract.V1Beta2)
+		gvk.Kind += contract.TemplateSuffix
+		w.create(fake.CRD(gvk, contract.V1Beta2))
+	}})
+	gvk := fake.InfraMachineGVK(contract.V1Beta2)
+	gvk.Kind += contract.TemplateSuffix
+	template := testenv.Object(gvk, "small")
+	m := fake.Machine("m1", fake.WithField(map[string]any{"dataSecretName": "data"}, "spec", "bootstrap"),
+		fake.WithField(map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": "small"}, "spec", "infrastructureRef"))
+	w.create(template, m)
+	w.conditionSays(m, contract.ConditionInfrastructureReady, external.ReasonContractViolation, gvk.Kind+" small is a template")
+	require.Empty(t, w.get(template).GetOwnerReferences())
+	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.goes(m)
+	require.Nil(t, w.get(template).GetDeletionTimestamp())
 }

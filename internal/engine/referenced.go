@@ -29,7 +29,13 @@ func (s *Scope[S, U]) ReadReferenced(
 ) (external.Object, error) {
 	found, err := s.frame.Tracker.Get(ctx, s.Common().Key, ref)
 	s.Requeue(found.RetryAfter)
-	if err == nil && found.Presence == external.Present {
+	switch isTemplate := strings.HasSuffix(ref.Kind, contract.TemplateSuffix); {
+	case err != nil || found.Presence != external.Present:
+	case isTemplate: // the owner of the object uses it for others too, and has named it where it had nothing to make of it
+		found.Foreign = true
+		found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: fmt.Sprintf(
+			"%s %s is a template, and is neither used nor deleted: name an object that is made from it", ref.Kind, ref.Name)}
+	default:
 		if err = s.TakeOwnership(ctx, &found, gives); err != nil {
 			found.Presence = external.Unread // it is not known whose it is
 		}
