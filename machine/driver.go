@@ -30,7 +30,7 @@ type DriverOptions struct {
 	// credentials.
 	RequestOf func(context.Context, *contract.MachineState) (provider.Request, error)
 	// UserData returns the first-boot data, before each attempt to create the instance: BootstrapData, the UserData of MachineClasses, that of
-	// ProviderSpecs, or your own. The Request is what the Driver is asked for, without the Driver's defaults. It is called from several
+	// ProviderSpecs, or your own. The Request is what the Driver is asked for, with the Driver's defaults. It is called from several
 	// goroutines, and neither keeps nor changes its arguments. An error is retried with back-off. Nil: the instance needs none, and does not
 	// wait for bootstrap data.
 	UserData func(context.Context, *Scope, provider.Request) ([]byte, error)
@@ -105,21 +105,21 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 		Deleting: s.Deleting(), Now: s.Now, IsKept: s.IsKept, Announce: s.announces,
 	}
 	if d.UserData != nil {
-		in.FirstBoot = func(ctx context.Context) (data []byte, ready bool, err error) {
-			if !d.WithoutBootstrap && !s.State.BootstrapReady.Or(false) && !s.State.DataSecretName.Found() {
-				return nil, false, nil
-			}
-			data, err = d.UserData(ctx, s, r)
-			return data, true, err
-		}
+		in.AwaitsData = !d.WithoutBootstrap && !s.State.BootstrapReady.Or(false) && !s.State.DataSecretName.Found()
+		in.FirstBoot = func(ctx context.Context, r provider.Request) ([]byte, error) { return d.UserData(ctx, s, r) }
 	}
 	return in
 }
 
-// announces reports whether a pass ends before a call of the Driver, which may take long, so that the status says first what goes on: each
-// call is announced once by a process, and the first one only where there is no status yet.
+// announces reports whether a pass ends before a call of the Driver, which may take long, so that the status has first what goes on: each
+// call is announced once by a process, the first one only where there is no status yet, and a creation where the status is not that of an
+// earlier attempt.
 func (s *Scope) announces(op provider.Operation) bool {
-	said := s.memory.announced == op || op == provider.OpValidate && (s.memory.announced != "" || s.State.Phase != "")
+	stored, _ := engine.Find(s.Stored, contract.ConditionInfrastructureReady)
+	attempted := stored.Status == metav1.ConditionFalse &&
+		!slices.Contains([]string{instance.ReasonInvalid, instance.ReasonWaitingForData}, stored.Reason)
+	said := s.memory.announced == op || op == provider.OpValidate && (s.memory.announced != "" || s.State.Phase != "") ||
+		op == provider.OpCreate && attempted
 	if !said {
 		s.memory.announced = op
 	}

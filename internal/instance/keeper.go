@@ -65,9 +65,10 @@ type Input struct {
 	Err error
 	// Provisioned: the instance ran before, or is known to be lost. Deleting: the Machine is being deleted, so nothing is created.
 	Provisioned, Deleting bool
-	// FirstBoot returns the first-boot data, and false while there is none yet. It is called before each creation. Nil: the instance needs
-	// none.
-	FirstBoot func(context.Context) (data []byte, ready bool, err error)
+	// FirstBoot returns the first-boot data. It is called before each creation, with the Request and its defaults. Nil: the instance needs
+	// none. AwaitsData: there is none yet.
+	FirstBoot  func(context.Context, provider.Request) ([]byte, error)
+	AwaitsData bool
 	// IsKept reads the object from the API server and reports whether it is the same and not being deleted. It is called before each creation:
 	// a process whose cache is behind, or that lost its Lease and does not know it yet, would make an instance that nothing deletes. Nil: it
 	// is not asked.
@@ -135,6 +136,7 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	}
 	a = a.after(r.Token, asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
+	a = a.ofFirstBoot(in)
 	k.attempts.remember(key, a, in.Now)
 	if waits { // an event wakes the Machine
 		o := Outcome{Valid: true}
@@ -147,6 +149,15 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	}
 	facts.Failures = a.counted()
 	return k.outcome(facts, a.valid, wait), nil
+}
+
+// ofFirstBoot has a creation that was refused for good be tried again, rarely, where it may be about the first-boot data, which is not part
+// of what was asked for.
+func (a attempt) ofFirstBoot(in Input) attempt {
+	if in.FirstBoot != nil && in.Err == nil && a.parked && a.until.IsZero() {
+		a.until = in.Now.Add(refusedFor)
+	}
+	return a
 }
 
 // looking stands for a fingerprint: another specification changes nothing.
@@ -235,7 +246,7 @@ func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
 func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, string, error) {
 	r, err := in.Request, in.Err
 	if err != nil {
-		return r, "", err
+		return r, "refused: " + err.Error(), err // another refusal is another one to report
 	}
 	if k.options.Calls.AddDefaults != nil && r.ProviderID == "" { // it changes nothing about an instance that exists
 		var spec json.RawMessage
@@ -263,19 +274,16 @@ func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *b
 			return i, false, err
 		}
 	}
-	*valid = true
+	if *valid = true; in.AwaitsData {
+		return i, true, nil
+	}
 	if announces(provider.OpCreate) {
 		return i, false, errAnnounced
 	}
 	if in.FirstBoot != nil {
-		data, ready, err := in.FirstBoot(ctx)
-		if err != nil {
+		if r.UserData, err = in.FirstBoot(ctx, r); err != nil {
 			return i, false, provider.Errorf(provider.Unavailable, "read first-boot data: %w", err) // whatever it is, it may end without an event
 		}
-		if !ready {
-			return i, true, nil
-		}
-		r.UserData = data
 	}
 	if in.IsKept != nil {
 		if kept, err := in.IsKept(ctx); err != nil || !kept {

@@ -219,11 +219,12 @@ func TestDataForTheFirstBootComesBeforeTheInstance(t *testing.T) {
 	c, in := newCloud(t, fake.DriverOptions{}), small("1", "one")
 	var data []byte
 	var failure error
-	in.FirstBoot = func(context.Context) ([]byte, bool, error) { return data, data != nil, failure }
+	in.FirstBoot = func(context.Context, provider.Request) ([]byte, error) { return data, failure }
+	in.AwaitsData = true
 	found := c.ensure(&in)
 	require.Equal(t, instance.ReasonWaitingForData, found.Reason)
 	require.True(t, found.Valid, "it was validated")
-	failure = errors.New("no connection")
+	in.AwaitsData, failure = false, errors.New("no connection")
 	require.Contains(t, c.ensure(&in).Message, "read first-boot data: no connection")
 	c.passes(time.Minute)
 	failure = provider.Errorf(provider.Invalid, "the Secret has no user data") // its Secret may be mended, which nothing of the Request shows
@@ -233,6 +234,36 @@ func TestDataForTheFirstBootComesBeforeTheInstance(t *testing.T) {
 	require.True(t, c.runs(&in))
 	require.Equal(t, "hello", c.UserData("1"))
 	require.Equal(t, 1, c.Driver.Calls(provider.OpValidate), "once is enough")
+}
+
+// What was refused may be the first-boot data, which nothing of the Request shows.
+func TestARefusedCreationWithFirstBootDataIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	refuse := true
+	c, in := newCloud(t, fake.DriverOptions{Answer: func(op provider.Operation, _ provider.Request) error {
+		if op == provider.OpCreate && refuse {
+			return provider.Errorf(provider.Invalid, "user data of 17000 bytes")
+		}
+		return nil
+	}}), small("1", "one")
+	in.FirstBoot = func(context.Context, provider.Request) ([]byte, error) { return []byte("hello"), nil }
+	require.Contains(t, c.ensure(&in).Message, "user data of 17000 bytes")
+	asked := c.calls()
+	c.passes(time.Minute)
+	require.Contains(t, c.ensure(&in).Message, "user data of 17000 bytes")
+	require.Equal(t, asked, c.calls())
+	refuse = false
+	c.passes(10 * time.Minute)
+	require.True(t, c.runs(&in))
+}
+
+func TestTheRefusalOfARequestIsTheNewestOne(t *testing.T) {
+	t.Parallel()
+	c, in := newCloud(t, fake.DriverOptions{}), small("1", "one")
+	for _, typo := range []string{"first", "second"} {
+		in.Err = provider.Errorf(provider.Invalid, "unknown field %s", typo)
+		require.Contains(t, c.ensure(&in).Message, "unknown field "+typo)
+	}
 }
 
 func TestInputThatCannotBeReadIsAnErrorAndDelaysNoDeletion(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/internal/instance"
+	"github.com/machinist-dev/machinist/machine/provider"
 )
 
 // Reasons of the condition Ready of an InfraMachine, besides those of package internal/instance.
@@ -98,22 +99,18 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	return instance.Input{
 		Request: r, Err: err, Provisioned: s.State.Provisioned.Or(false) || instance.IsLost(s.State.FailureReason), Now: s.Now, IsKept: s.IsKept,
 		Deleting: s.Deleting() || !s.Machine.Deleting.IsZero(), FirstBoot: s.firstBoot,
+		AwaitsData: s.Machine.DataSecretName.Or("") == "",
 	}
 }
 
 // firstBoot returns the bootstrap data of the Machine. It reads the Secret from the API server: it is needed
 // once, so a cache of all Secrets would be a waste and a risk.
-func (s *Scope) firstBoot(ctx context.Context) (data []byte, ready bool, err error) {
+func (s *Scope) firstBoot(ctx context.Context, _ provider.Request) ([]byte, error) {
 	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.Machine.DataSecretName.Or("")}
-	if key.Name == "" {
-		return nil, false, nil
-	}
 	if read := s.env.options.UserData; read != nil {
-		data, err = read(ctx, key)
-		return data, true, err
+		return read(ctx, key)
 	}
-	data, err = external.ReadBootstrapData(ctx, s.env.ports.APIReader, key)
-	return data, true, err
+	return external.ReadBootstrapData(ctx, s.env.ports.APIReader, key)
 }
 
 // deleteInstanceStep deletes the instance, and waits until the Driver says that nothing is left. An instance that another InfraMachine has
