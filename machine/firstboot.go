@@ -31,7 +31,7 @@ func BootstrapData(secrets client.Reader) func(context.Context, *Scope, provider
 // and render their first-boot data: pass its methods as DriverOptions.RequestOf and DriverOptions.UserData, and set
 // DriverOptions.WithoutBootstrap. Safe for concurrent use.
 type ProviderSpecs struct {
-	// Config returns what a machine needs to know that its Machine does not contain: the cluster that it joins, the name of the Node where
+	// Config returns what a machine needs that its Machine does not contain: the cluster that it joins, the name of the Node where
 	// the cloud does not decide, a proxy. The version is that of the Machine, if it has one. Required.
 	Config func(context.Context, *Scope) (userdata.Config, error)
 	// Token returns a bootstrap token for a Machine, as JoinTokens do. Nil: Config returns one.
@@ -44,8 +44,9 @@ type ProviderSpecs struct {
 	Credentials func(*contract.MachineState) (account string, c provider.Credentials)
 }
 
-// RequestOf returns the cloudProviderSpec of a Machine, and its operating system. The error has the class provider.Invalid for a
-// specification that a machine could not boot with; one that has changed since is not judged.
+// RequestOf returns the cloudProviderSpec of a Machine, and its operating system. The error has the class provider.Invalid for members that
+// are wrong or not known, and for a system without templates. The specification of an instance that exists is not judged. What only a
+// Config shows, such as a version without templates, is an error of UserData.
 func (p ProviderSpecs) RequestOf(_ context.Context, m *contract.MachineState) (provider.Request, error) {
 	spec, err := parseProviderSpec(m)
 	r := provider.Request{Spec: spec.CloudProviderSpec, OperatingSystem: spec.OperatingSystem}
@@ -54,6 +55,8 @@ func (p ProviderSpecs) RequestOf(_ context.Context, m *contract.MachineState) (p
 	}
 	if err == nil {
 		_, err = spec.Config(userdata.Config{Network: &userdata.Network{Interface: "any"}}) // UserData has that of the embedder
+		_, err2 := p.system(spec)
+		err = errors.Join(err, err2)
 	}
 	if err != nil && m.ProviderID == "" {
 		return r, provider.Errorf(provider.Invalid, "Machine %s: %w", m.Key, err)
@@ -89,11 +92,7 @@ func (p ProviderSpecs) UserData(ctx context.Context, s *Scope, r provider.Reques
 	if file.Path != "" {
 		config.Files = append(slices.Clip(config.Files), file)
 	}
-	load := p.System
-	if load == nil {
-		load = userdata.Builtin
-	}
-	system, err := load(spec.SystemName())
+	system, err := p.system(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +103,14 @@ func (p ProviderSpecs) UserData(ctx context.Context, s *Scope, r provider.Reques
 	}
 	doc, err := userdata.Render(system, config)
 	return doc.Bytes(), err
+}
+
+// system returns the templates for a Machine.
+func (p ProviderSpecs) system(spec userdata.ProviderSpec) (userdata.System, error) {
+	if p.System != nil {
+		return p.System(spec.SystemName())
+	}
+	return userdata.Builtin(spec.SystemName())
 }
 
 // cloudConfigFile is where the file of a cloud is that a Machine itself contains. The path is Kubermatic's.

@@ -82,8 +82,9 @@ func TestFirstBootOfAMachineThatContainsItsSystem(t *testing.T) {
 		}
 		_, err = broken.UserData(t.Context(), scopeOf(m), provider.Request{})
 		require.ErrorContains(t, err, "file of the cloud: no region")
-		_, err = specs.UserData(t.Context(), scopeOf(containing(`{"operatingSystem": "amzn2"}`)), provider.Request{})
+		_, err = specs.RequestOf(t.Context(), containing(`{"operatingSystem": "amzn2"}`))
 		require.ErrorContains(t, err, `there is no system "amzn2"`)
+		require.Equal(t, provider.Invalid, provider.ClassOf(err))
 		old := containing(`{"operatingSystem": "ubuntu"}`)
 		old.Version = "1.20.1"
 		_, err = specs.UserData(t.Context(), scopeOf(old), provider.Request{})

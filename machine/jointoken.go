@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,10 +38,10 @@ type JoinTokens struct {
 // StepJoinToken is the name of the step of WithJoinTokens.
 const StepJoinToken = "join-token"
 
-// WithJoinTokens returns steps with one behind StepNode that renews the token of a Machine while its Node is missing, and deletes it when
-// the Node has joined or the Machine is being deleted. Nothing waits for that: a token that cannot be deleted expires. So does one that no
-// process renews, or whose Node joins while no process runs; a machine that has not joined with it by then never will, and is for a
-// health check to replace.
+// WithJoinTokens returns steps with one behind StepNode that renews the token of a Machine for as long as its Node is missing, and deletes
+// it when the Node has joined, or the instance is gone, or the Machine is being deleted. Nothing waits for a deletion of a token, which
+// expires. So does a token that is not renewed, since the Machine is paused or no process runs, and one whose Node joins while no process
+// runs. A machine that has not joined by then never will, and is for a health check to replace.
 func WithJoinTokens(steps engine.Steps[*Scope], t JoinTokens) engine.Steps[*Scope] {
 	return steps.InsertAfter(StepNode, Step{Name: StepJoinToken, On: engine.InBoth, Run: t.step})
 }
@@ -51,10 +53,10 @@ func JoinTokenPolicyRules() []rbacv1.PolicyRule {
 
 // joinToken is what a process remembers about the token of a Machine.
 type joinToken struct {
-	// expires is when the token ends; zero while this process has not seen it.
-	expires time.Time
-	// gone: the token was deleted.
-	gone bool
+	// next is when the token is looked at again; zero while this process has not seen it.
+	next time.Time
+	// over: it is not needed any more. gone: and it was deleted.
+	over, gone bool
 }
 
 // Token returns the token of a Machine, which is valid for half of its Life at least. It issues the token if there is none. An error that
@@ -85,12 +87,11 @@ const ownerKey = "machine-uid"
 
 // readToken returns the Secret with the token of a Machine, nil without.
 func readToken(ctx context.Context, s *Scope) (*corev1.Secret, error) {
-	reader := s.Workload.APIReader
-	if reader == nil {
-		reader = s.Workload.Client
+	if s.Workload.APIReader == nil { // the Client may read a cache, of all Secrets
+		return nil, errors.New("bootstrap token: Workload.APIReader is not set")
 	}
 	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + tokenID(s.State.UID)}
-	secret, err := external.ReadSecret(ctx, reader, key)
+	secret, err := external.ReadSecret(ctx, s.Workload.APIReader, key)
 	switch {
 	case external.SaysGone(err):
 		return nil, nil //nolint:nilnil // there is none
@@ -111,12 +112,15 @@ func (t JoinTokens) issue(ctx context.Context, s *Scope) (userdata.Secret, error
 		return userdata.Secret{}, err
 	}
 	secret.Data[ownerKey] = []byte(s.State.UID)
-	if err := s.Workload.Client.Create(ctx, secret); err != nil {
+	if err := s.Workload.Client.Create(unlogged(ctx), secret); err != nil {
 		return userdata.Secret{}, fmt.Errorf("bootstrap token: create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
-	s.memory.token = joinToken{expires: expires}
+	s.memory.token = joinToken{next: expires.Add(-t.life() / 2)}
 	return token, nil
 }
+
+// unlogged keeps client-go from logging the bodies of requests, which it does when it logs a lot.
+func unlogged(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
 func (t JoinTokens) life() time.Duration {
 	if t.Life <= 0 {
@@ -135,55 +139,53 @@ func (t JoinTokens) renew(ctx context.Context, s *Scope, secret *corev1.Secret) 
 		if err != nil {
 			return err
 		}
-		if err := s.Workload.Client.Patch(ctx, secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+		if err := s.Workload.Client.Patch(unlogged(ctx), secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return fmt.Errorf("bootstrap token: renew: %w", err)
 		}
 	}
-	s.memory.token = joinToken{expires: expires}
+	s.memory.token = joinToken{next: expires.Add(-t.life() / 2)}
 	return nil
 }
+
+// tokenRetry is when to try again to delete a token.
+const tokenRetry = time.Minute
 
 // step renews the token of a Machine, or deletes it. Of a Machine that has its Node, a process deletes only the token that it has seen.
 func (t JoinTokens) step(ctx context.Context, s *Scope) (Result, error) {
 	memory, joined := &s.memory.token, s.State.Node.UID != ""
+	over, seen := joined || s.Deleting() || s.InstanceGone, !memory.next.IsZero()
 	switch {
 	case s.NodesErr != nil: // an event follows
 		return Result{}, nil //nolint:nilerr // the condition of the Node has it
-	case memory.gone && (joined || s.Deleting()), joined && memory.expires.IsZero():
+	case over && memory.gone, joined && !seen, !over && !seen && s.State.ProviderID == "": // until then, each attempt to create asks for it
 		return Result{}, nil
-	case joined || s.Deleting():
-		err := deleteToken(ctx, s)
-		if err == nil {
-			*memory = joinToken{gone: true}
-		} else if s.Deleting() { // it expires, and nothing waits for it
-			log.FromContext(ctx).Error(err, "The bootstrap token of a Machine in deletion stays until it expires")
-			err = nil
-		}
-		return Result{}, err
-	case s.State.ProviderID == "": // each attempt to create the instance asks for the token
-		return Result{}, nil
-	}
-	due := memory.expires.Add(-t.life() / 2)
-	if due.After(s.Now) {
-		return Result{RequeueAfter: due.Sub(s.Now)}, nil
+	case over == memory.over && s.Now.Before(memory.next):
+		return Result{RequeueAfter: memory.next.Sub(s.Now)}, nil
 	}
 	secret, err := readToken(ctx, s)
-	if err == nil && secret != nil {
+	switch {
+	case err != nil && !over:
+		return Result{}, err
+	case over:
+		drop(ctx, s, secret, err)
+		err = nil
+	case secret == nil: // it is gone, or never was: nothing changes that
+		*memory = joinToken{next: s.Now.Add(t.life())}
+	default:
 		err = t.renew(ctx, s, secret)
 	}
-	*memory = joinToken{expires: s.Now.Add(t.life())} // of one that is gone too, or never was: nothing changes that
-	return Result{RequeueAfter: t.life() / 2}, err
+	return Result{RequeueAfter: max(0, memory.next.Sub(s.Now))}, err
 }
 
-// deleteToken deletes the token of a Machine.
-func deleteToken(ctx context.Context, s *Scope) error {
-	secret, err := readToken(ctx, s)
-	if err != nil || secret == nil {
-		return err
+// drop deletes the token of a Machine, nil where it has none. Nothing waits for that.
+func drop(ctx context.Context, s *Scope, secret *corev1.Secret, err error) {
+	if err == nil && secret != nil {
+		err = s.Workload.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
 	}
-	err = s.Workload.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
-	if err != nil && !external.SaysGone(err) {
-		return fmt.Errorf("bootstrap token: delete: %w", err)
+	if err == nil || external.SaysGone(err) {
+		s.memory.token = joinToken{over: true, gone: true}
+		return
 	}
-	return nil
+	s.memory.token = joinToken{over: true, next: s.Now.Add(tokenRetry)}
+	log.FromContext(ctx).Error(err, "The bootstrap token of a Machine stays until it expires, or can be deleted")
 }

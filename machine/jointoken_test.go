@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"os"
@@ -169,7 +170,9 @@ func TestJoinToken(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		require.NotEmpty(t, w.logs.String())
-		require.NotContains(t, string(everything)+w.logs.String(), string(secret.Data["token-secret"]))
+		for _, text := range []string{string(secret.Data["token-secret"]), base64.StdEncoding.EncodeToString(secret.Data["token-secret"])} {
+			require.NotContains(t, string(everything)+w.logs.String(), text)
+		}
 	})
 	t.Run("is renewed while the Node is missing", func(t *testing.T) {
 		t.Parallel()
@@ -184,6 +187,51 @@ func TestJoinToken(t *testing.T) {
 			require.Equal(t, textOf(first), textOf(now))
 			return ""
 		})
+	})
+	t.Run("is renewed at once when a request has failed", func(t *testing.T) {
+		t.Parallel()
+		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{Life: 6 * time.Second})
+		m := w.ubuntu()
+		first := w.waitsForToken()
+		w.eventually("an instance", func() string {
+			id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID")
+			return map[bool]string{true: "none"}[id == ""]
+		})
+		w.store.Inject(fake.Fault{Match: ofOurs("get"), Err: apierrors.NewServiceUnavailable("later")})
+		w.store.Inject(fake.Fault{Match: ofOurs("patch"), Err: apierrors.NewServiceUnavailable("later")})
+		w.eventually("another expiry", func() string {
+			return map[bool]string{true: "it is the first one"}[string(w.waitsForToken().Data["expiration"]) == string(first.Data["expiration"])]
+		})
+		ends, err := time.Parse(time.RFC3339, string(first.Data["expiration"]))
+		require.NoError(t, err)
+		require.Equal(t, 2, w.store.CountRequests(ofOurs("patch")), "before its end at %s", ends)
+	})
+	t.Run("that cannot be deleted makes a Node no less ready, and is asked for rarely", func(t *testing.T) {
+		t.Parallel()
+		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{})
+		m := w.ubuntu()
+		w.waitsForToken()
+		w.store.Inject(fake.Fault{Match: ofOurs("delete"), Times: 1000,
+			Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "token", errors.New("no"))})
+		w.joins(m)
+		w.reaches(m, string(phases.Running))
+		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+		w.eventually("an attempt", func() string {
+			return map[bool]string{true: "none"}[w.store.CountRequests(ofOurs("delete")) == 0]
+		})
+		w.store.ResetRequests()
+		w.isQuietFor("no further attempt", 2*time.Second)
+		require.Zero(t, w.store.CountRequests(ofOurs("delete")))
+	})
+	t.Run("goes with an instance that is gone", func(t *testing.T) {
+		t.Parallel()
+		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{})
+		m := w.ubuntu()
+		w.waitsForToken()
+		w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonReady)
+		require.True(t, w.cloud.Lose(string(m.GetUID())))
+		w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
+		w.tokenGoes()
 	})
 	t.Run("goes with a Machine whose Node never came", func(t *testing.T) {
 		t.Parallel()

@@ -65,7 +65,7 @@ func decodeStrictly(field string, value json.RawMessage, into any) error {
 	var typed *json.UnmarshalTypeError
 	switch err := json.Unmarshal(value, into); {
 	case errors.As(err, &typed):
-		return fmt.Errorf("%s: the member %q must be %s", field, typed.Field, typed.Type)
+		return fmt.Errorf("%s: the member %q has a wrong type", field, typed.Field)
 	case err != nil:
 		return fmt.Errorf("%s: is not JSON", field)
 	}

@@ -60,8 +60,8 @@ func TestProviderSpec(t *testing.T) {
 			want: "operatingSystemSpec.provisioningUtility: must be ignition or absent"},
 		"nothing":        {want: "spec.providerSpec.value: must be an object"},
 		"no JSON":        {value: `{`, want: "spec.providerSpec.value: is not JSON"},
-		"no object":      {value: `"s3cret"`, want: `spec.providerSpec.value: the member "" must be`},
-		"another type":   {value: `{"operatingSystem": 7777}`, want: `spec.providerSpec.value: the member "operatingSystem" must be string`},
+		"no object":      {value: `"s3cret"`, want: `spec.providerSpec.value: the member "" has a wrong type`},
+		"another type":   {value: `{"operatingSystem": 7777}`, want: `spec.providerSpec.value: the member "operatingSystem" has a wrong type`},
 		"another member": {value: `{"operatingSystem": "ubuntu", "caPublicKey": "s3cret"}`, want: `unknown field "caPublicKey": remove it`},
 	} {
 		t.Run(name, func(t *testing.T) {
