@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,8 +75,11 @@ func nmcli(ctx context.Context, _, file string) (string, error) {
 	return string(made), err
 }
 
+// errUnasked matches an error of a tool that has read nothing.
+var errUnasked = errors.New("it has read no file")
+
 // networkdScript starts systemd-networkd without any interface, with the files of a folder alone.
-const networkdScript = `mount --bind "$1" /etc/systemd/network && mkdir -p /run/systemd/netif &&
+const networkdScript = `mkdir -p /run/systemd/netif && mount -t tmpfs none /run/systemd/netif && mount --bind "$1" /etc/systemd/network &&
 SYSTEMD_LOG_TARGET=console SYSTEMD_LOG_LEVEL=info exec /lib/systemd/systemd-networkd 2>&1`
 
 // networkd has systemd-networkd read a file, which it has done when it looks for interfaces, and ends it. It warns of what it does not
@@ -88,6 +93,8 @@ func networkd(ctx context.Context, folder, file string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "unshare", "--net", "--mount", "sh", "-c", networkdScript, "sh", folder)
+	var printed strings.Builder
+	command.Stderr = &printed
 	lines, err := command.StdoutPipe()
 	if err == nil {
 		err = command.Start()
@@ -95,17 +102,17 @@ func networkd(ctx context.Context, folder, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("systemd-networkd: %w", err)
 	}
-	var said strings.Builder
-	for scanner := bufio.NewScanner(lines); scanner.Scan() && scanner.Text() != "Enumeration completed"; {
-		if _, _ = fmt.Fprintln(&said, scanner.Text()); strings.Contains(scanner.Text(), filepath.Base(name)) {
+	done := false
+	for scanner := bufio.NewScanner(lines); !done && scanner.Scan(); done = scanner.Text() == "Enumeration completed" {
+		if _, _ = fmt.Fprintln(&printed, scanner.Text()); strings.Contains(scanner.Text(), filepath.Base(name)) {
 			err = errors.Join(err, errors.New("systemd-networkd: "+scanner.Text()))
 		}
 	}
-	if ctx.Err() != nil || command.ProcessState != nil {
-		err = fmt.Errorf("systemd-networkd has not begun: %s", said.String())
-	}
 	cancel()
 	_ = command.Wait() // it was killed
+	if !done {
+		return "", fmt.Errorf("systemd-networkd: %w: %s", errUnasked, printed.String())
+	}
 	return "", err
 }
 
@@ -159,15 +166,17 @@ func checkNetworks(ctx context.Context, folder, system string, documents []docum
 		fmt.Fprintf(out, "%s: systemd-networkd is not asked, because this machine allows no namespaces: %v\n", system, err)
 		return nil
 	}
-	if _, err := j.judged(ctx, folder, "wrong", j.wrong); err == nil {
+	if _, err := j.judged(ctx, folder, "wrong", j.wrong); errors.Is(err, errUnasked) {
+		return err
+	} else if err == nil {
 		return fmt.Errorf("%s accepts a file that is wrong: it checks nothing here", j.tool)
 	}
 	err := each(distinct, func(content string, d document) error {
 		made, err := j.judged(ctx, folder, d.name, content)
-		if err == nil && made != "" {
-			err = missing(d.config.Network, made)
+		if err != nil {
+			return err
 		}
-		return err
+		return missing(d.config.Network, cmp.Or(made, content))
 	})
 	fmt.Fprintf(out, "%s: %d partly filled configurations; %s reads their %d distinct networks and refuses a wrong one\n",
 		system, len(documents), j.tool, len(distinct))
@@ -198,6 +207,12 @@ func missing(n *userdata.Network, made string) error {
 	}
 	if n.MTU > 0 {
 		want = append(want, fmt.Sprint(n.MTU))
+	}
+	for _, gateway := range n.Gateways { // see members: those that are on no network of the machine
+		if gateway == netip.MustParseAddr("198.51.100.1") {
+			made = strings.ToLower(made)
+			want = append(want, "onlink")
+		}
 	}
 	for _, text := range want {
 		if !strings.Contains(made, text) {
