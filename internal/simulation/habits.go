@@ -94,6 +94,21 @@ func (h *habits) has(f Fault, token string) bool {
 	return !(h.world.calm && token == "") && h.world.Now().Before(h.of(token).until[f])
 }
 
+// last is how long habits of single instances last from now: a look that finds one may be minutes after everything was reached.
+func (h *habits) last() (lasts time.Duration) {
+	if h == nil {
+		return 0
+	}
+	for token, f := range h.fates {
+		for _, end := range f.until {
+			if left := end.Sub(h.world.Now()); token != "" {
+				lasts = max(lasts, left)
+			}
+		}
+	}
+	return lasts
+}
+
 // around refuses a call, or lets it pass. What was listed before a list was refused comes with its error. A look that finds no instance is
 // remembered: a Machine that is deleted meanwhile cannot know that its Node is one.
 func (h *habits) around(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {

@@ -243,7 +243,7 @@ func (w *World) end(ctx context.Context) {
 	w.revive(ctx)
 	w.calmPool()
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
-	w.until(ctx, "", settleFor, func() string { return "time" })
+	w.until(ctx, "", settleFor+w.habits.last(), func() string { return "time" })
 	w.atRest()
 	before := w.requests
 	w.until(ctx, "", quietFor, func() string { return "time" })
