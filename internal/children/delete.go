@@ -50,11 +50,14 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 			s.owner.Requeue(engine.ConflictRetry)
 			break
 		}
-		err := s.deleteOne(ctx, v, versions[v.UID])
-		if failed = append(failed, err); err == nil {
+		switch err := s.deleteOne(ctx, v, versions[v.UID]); {
+		case err == nil:
 			names = append(names, v.Name)
-		} else if !engine.IsStale(err) {
-			s.Undeleted = append(s.Undeleted, engine.Bounded(err.Error(), engine.MaxNoteLength))
+		case external.SaysGone(err): // an event has it already, or another has deleted it
+		default:
+			if failed = append(failed, err); !engine.IsStale(err) {
+				s.Undeleted = append(s.Undeleted, engine.Bounded(err.Error(), engine.MaxNoteLength))
+			}
 		}
 	}
 	slices.Sort(s.Undeleted)
@@ -136,7 +139,7 @@ func (s *Scope[S, U, CS, CU]) deleteOne(ctx context.Context, v scale.Victim, ver
 	child.SetNamespace(s.key(v.Name).Namespace)
 	child.SetName(v.Name)
 	err := s.frame.owner.Ports.Client.Delete(ctx, child, client.Preconditions{UID: &v.UID, ResourceVersion: &version})
-	if err != nil && !external.SaysGone(err) {
+	if err != nil {
 		return fmt.Errorf("delete %s: %w", s.frame.says(s.key(v.Name)), err)
 	}
 	return nil
