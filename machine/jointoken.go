@@ -180,7 +180,7 @@ func (t JoinTokens) step(ctx context.Context, s *Scope) (Result, error) {
 // drop deletes the token of a Machine, nil where it has none. Nothing waits for that.
 func drop(ctx context.Context, s *Scope, secret *corev1.Secret, err error) {
 	if err == nil && secret != nil {
-		err = s.Workload.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
+		err = s.Workload.Client.Delete(unlogged(ctx), secret, client.Preconditions{UID: &secret.UID})
 	}
 	if err == nil || external.SaysGone(err) {
 		s.memory.token = joinToken{over: true, gone: true}

@@ -42,13 +42,17 @@ func combinations(t *testing.T) []string {
 // TestTheCombinationsOfTheHelpHaveExactlyTheirRights runs the manager with the flags of each combination as a user who has what it prints:
 // nothing is denied, and nothing that is granted stays unused but what rarely is.
 func TestTheCombinationsOfTheHelpHaveExactlyTheirRights(t *testing.T) {
+	if flags, one := os.LookupEnv(combinationVariable); one {
+		plays(t, flags)
+		return
+	}
 	t.Parallel()
 	all := combinations(t)
 	require.GreaterOrEqual(t, len(all), 12, "%v", all)
 	for _, flags := range all {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRightsOfOneCombination$", "-test.v")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTheCombinationsOfTheHelpHaveExactlyTheirRights$", "-test.v")
 			cmd.Env = append(os.Environ(), combinationVariable+"= "+flags)
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", out)
@@ -169,11 +173,9 @@ func rarely(o settings) map[string]string {
 	return all
 }
 
-func TestRightsOfOneCombination(t *testing.T) {
-	flags, found := os.LookupEnv(combinationVariable)
-	if !found {
-		t.Skip("a part of TestTheCombinationsOfTheHelpHaveExactlyTheirRights")
-	}
+// plays runs the manager with some flags, in a process of its own, and judges the rights that it has.
+func plays(t *testing.T, flags string) {
+	t.Helper()
 	w := newRightsWorld(t, strings.Fields(flags)...)
 	w.shared()
 	for _, scene := range []struct {

@@ -103,8 +103,8 @@ func (s *Scope) input(ctx context.Context) instance.Input {
 	}
 }
 
-// firstBoot returns the bootstrap data of the Machine. It reads the Secret from the API server: it is needed
-// once, so a cache of all Secrets would be a waste and a risk.
+// firstBoot returns the bootstrap data of the Machine. It reads the Secret from the API server: it is needed once, so a cache of all
+// Secrets would be a waste and a risk.
 func (s *Scope) firstBoot(ctx context.Context, _ provider.Request) ([]byte, error) {
 	key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.Machine.DataSecretName.Or("")}
 	if read := s.env.options.UserData; read != nil {

@@ -99,14 +99,6 @@ func (c Commands) pause(ctx context.Context, key types.NamespacedName, paused bo
 // no place for MachineDeploymentState.RolloutAfter, where another annotation of the template restarts.
 // Rule: clusterctl alpha rollout restart, which writes spec.rollout.after.
 func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
-	forgotten, err := contract.CheckKind(c.Kinds.Deployment)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(forgotten, func(f contract.Forgotten) bool { return f.Member == "RolloutAfter" }) {
-		return fmt.Errorf("restart %s: kind %s has no field for it: set the annotation kubectl.kubernetes.io/restartedAt in the metadata of "+
-			"spec.template to the present time", key, c.Kinds.Deployment.GVK.Kind)
-	}
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		obj, state, err := c.deployment(ctx, key)
 		now := c.clock().Now().Truncate(time.Second).UTC()
@@ -118,7 +110,17 @@ func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
 		case state.RolloutAfter.After(now):
 			return fmt.Errorf("restart %s: a rollout is planned for %s already", key, state.RolloutAfter.Format(time.RFC3339))
 		}
-		return c.write(ctx, obj, contract.MachineDeploymentUpdate{RolloutAfter: contract.SetTo(now)})
+		written, err := engine.Write(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds.Deployment, obj,
+			contract.MachineDeploymentUpdate{RolloutAfter: contract.SetTo(now)})
+		if err != nil {
+			return err
+		}
+		var kept contract.MachineDeploymentState
+		if err = c.Kinds.Deployment.Adapter.Read(written, &kept); err == nil && !kept.RolloutAfter.Equal(now) {
+			err = fmt.Errorf("restart %s: kind %s has no field for it: set the annotation kubectl.kubernetes.io/restartedAt in the metadata of "+
+				"spec.template to the present time", key, c.Kinds.Deployment.GVK.Kind)
+		}
+		return err
 	})
 }
 
