@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -141,7 +142,7 @@ func (w *workloads) syncDeployment(rec *record) {
 func (w *workloads) makeReplicaSet(d *appsv1.Deployment, name string) {
 	const key = appsv1.DefaultDeploymentUniqueLabelKey
 	template, hash := d.Spec.Template.DeepCopy(), name[len(d.Name)+1:]
-	template.Labels = merged(template.Labels, map[string]string{key: hash})
+	template.Labels = labels.Merge(template.Labels, map[string]string{key: hash})
 	w.make(replicaSetKind, d.Namespace, &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: maps.Clone(template.Labels),

@@ -148,7 +148,11 @@ func (l *Machines) write(ctx context.Context, machine client.Object, u contract.
 }
 
 func part(gvk schema.GroupVersionKind, machine client.Object) *unstructured.Unstructured {
-	return apply(object(gvk, machine.GetName()), []Option{InNamespace(machine.GetNamespace())})
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace(machine.GetNamespace())
+	u.SetName(machine.GetName())
+	return u
 }
 
 // takeOver makes a Machine the controller of what it refers to.

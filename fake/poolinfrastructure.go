@@ -265,7 +265,7 @@ func (i *PoolInfrastructure) byName(
 // stop "deletes" one instance, or waits for its drain or Machine, and reports whether it is gone.
 func (i *PoolInfrastructure) stop(ctx context.Context, obj *unstructured.Unstructured, name string) (bool, error) {
 	if i.Machines {
-		machine := apply(object(MachineGVK(), name), []Option{InNamespace(obj.GetNamespace())})
+		machine := Machine(name, InNamespace(obj.GetNamespace()))
 		if err := client.IgnoreNotFound(i.client.Delete(ctx, machine)); err != nil {
 			return false, err
 		}

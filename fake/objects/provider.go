@@ -1,0 +1,95 @@
+package objects
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/machinist-dev/machinist/contract"
+)
+
+// InfraMachine returns an InfraMachine of the kind InfraMachineGVK whose machine does not exist yet.
+func InfraMachine(v contract.Version, name string, options ...Option) *unstructured.Unstructured {
+	return apply(object(InfraMachineGVK(v), name), options)
+}
+
+// BootstrapConfig returns a BootstrapConfig of the kind BootstrapConfigGVK without bootstrap data.
+func BootstrapConfig(v contract.Version, name string, options ...Option) *unstructured.Unstructured {
+	return apply(object(BootstrapConfigGVK(v), name), options)
+}
+
+// InfraMachinePool returns an InfraMachinePool of the kind InfraMachinePoolGVK without instances.
+func InfraMachinePool(v contract.Version, name string, options ...Option) *unstructured.Unstructured {
+	return apply(object(InfraMachinePoolGVK(v), name), options)
+}
+
+// Provisioned makes an InfraMachine one whose machine exists, with this provider ID.
+func Provisioned(providerID string) Option {
+	return func(u *unstructured.Unstructured) {
+		layout := contract.InfraMachine(versionOf(u))
+		set(u, layout.ProviderID, providerID)
+		set(u, layout.Provisioned, true)
+		setReady(u, "True", "Provisioned", "")
+	}
+}
+
+// Addresses sets the addresses of the machine of an InfraMachine.
+func Addresses(addresses ...contract.Address) Option {
+	return func(u *unstructured.Unstructured) {
+		list := make([]any, 0, len(addresses))
+		for _, a := range addresses {
+			list = append(list, map[string]any{"type": a.Type, "address": a.Address})
+		}
+		WithField(list, contract.InfraMachine(versionOf(u)).Addresses.Path().Segments()...)(u)
+	}
+}
+
+// DataSecret makes a BootstrapConfig one whose bootstrap data is in this Secret of its namespace.
+func DataSecret(name string) Option {
+	return func(u *unstructured.Unstructured) {
+		layout := contract.BootstrapConfig(versionOf(u))
+		set(u, layout.DataSecretName, name)
+		set(u, layout.DataSecretCreated, true)
+		setReady(u, "True", "DataSecretAvailable", "")
+	}
+}
+
+// Instances makes an InfraMachinePool one that exists with an instance for each provider ID.
+func Instances(providerIDs ...string) Option {
+	return func(u *unstructured.Unstructured) {
+		layout, list := contract.InfraMachinePool(versionOf(u)), make([]any, 0, len(providerIDs))
+		for _, id := range providerIDs {
+			list = append(list, id)
+		}
+		WithField(list, layout.ProviderIDList.Path().Segments()...)(u)
+		set(u, layout.Replicas, int32(len(providerIDs))) //nolint:gosec // as many as a test lists
+		set(u, layout.Provisioned, true)
+		set(u, layout.ProvisionedFallback, true) // where there is one, Cluster API reads it
+		setReady(u, "True", "Provisioned", "")
+	}
+}
+
+// Failed gives an InfraMachine, BootstrapConfig or InfraMachinePool a failure that does not go away by itself: in the fields that contract
+// v1beta2 has dropped and Cluster API still reads, and in the condition Ready.
+func Failed(reason, message string) Option {
+	return func(u *unstructured.Unstructured) {
+		layout := contract.InfraMachine(versionOf(u)) // the places are those of all three
+		set(u, layout.FailureReason, reason)
+		set(u, layout.FailureMessage, message)
+		setReady(u, "False", reason, message)
+	}
+}
+
+// versionOf returns the contract version of an object of a provider, whose API version has its name.
+func versionOf(u *unstructured.Unstructured) contract.Version {
+	return contract.Version(u.GroupVersionKind().Version)
+}
+
+// set writes a field, unless the layout has none or a scalar is on its path.
+func set[T string | bool | int32](u *unstructured.Unstructured, field contract.Field[T], value T) {
+	_ = contract.Set(field, u.Object, value)
+}
+
+func setReady(u *unstructured.Unstructured, status, reason, message string) {
+	WithField([]any{map[string]any{
+		"type": contract.ConditionReady, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}, "status", "conditions")(u)
+}
