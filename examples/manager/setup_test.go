@@ -10,6 +10,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/api"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
@@ -25,6 +26,8 @@ func TestFlagsReachTheManager(t *testing.T) {
 	require.Equal(t, ":6060", got.PprofBindAddress)
 	require.Equal(t, map[string]cache.Config{"a": {}, "b": {}}, got.Cache.DefaultNamespaces)
 	require.Nil(t, managerOptions(given(t), scheme, logr.Discard()).Cache.DefaultNamespaces, "all")
+	mgr := storeManager(t, fake.NewStore(fake.Options{}), api.ClusterAPI)
+	require.Equal(t, 7, passOptions(mgr, given(t, "--worker-count=7")).Controller.MaxConcurrentReconciles)
 	require.Equal(t, contract.Versions(), contractVersions(given(t)))
 	require.Contains(t, contractVersions(given(t, "--old-contracts")), contract.V1Alpha3)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
@@ -88,11 +89,21 @@ func TestManifestsOfTheChartPassItsLinter(t *testing.T) {
 	succeeds(t, tool(t, "HELM"), append([]string{"lint", "--strict"}, chart("serviceMonitor.enabled=true,alerts.enabled=true")...)...)
 }
 
-func TestManifestsTellTheGarbageCollectorTheLimitOfTheContainer(t *testing.T) {
+func TestManifestsOfADeployment(t *testing.T) {
 	t.Parallel()
 	var deployment appsv1.Deployment
-	objectOf(t, succeeds(t, tool(t, "HELM"), append([]string{"template", "machinist-manager"}, chart("")...)...), "Deployment", &deployment)
+	var budget policyv1.PodDisruptionBudget
+	rendered := succeeds(t, tool(t, "HELM"), append([]string{"template", "machinist-manager"}, chart("")...)...)
+	objectOf(t, rendered, "Deployment", &deployment)
+	objectOf(t, rendered, "PodDisruptionBudget", &budget)
+	require.Equal(t, int32(2), *deployment.Spec.Replicas)
+	require.Equal(t, deployment.Spec.Selector, budget.Spec.Selector)
+	require.Equal(t, 1, budget.Spec.MaxUnavailable.IntValue())
 	container := deployment.Spec.Template.Spec.Containers[0]
+	require.Contains(t, container.Args, "--leader-elect")
+	for _, list := range []corev1.ResourceList{container.Resources.Requests, container.Resources.Limits} {
+		require.Len(t, list, 2, "CPU and memory")
+	}
 	require.Len(t, container.Env, 1)
 	require.Equal(t, "GOMEMLIMIT", container.Env[0].Name)
 	require.Equal(t, &corev1.ResourceFieldSelector{ContainerName: container.Name, Resource: "limits.memory"},
