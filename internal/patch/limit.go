@@ -119,7 +119,7 @@ func writersOf(ctx context.Context, through client.Writer, target client.Object,
 // isManagedBy reports whether an entry of the managed fields contains a field of the content.
 func (c content) isManagedBy(entry metav1.ManagedFieldsEntry) bool {
 	var all map[string]any
-	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &all) != nil {
+	if entry.FieldsV1 == nil || json.Unmarshal([]byte(entry.FieldsV1.String()), &all) != nil {
 		return false
 	}
 	return slices.ContainsFunc(c.paths, func(path []string) bool {

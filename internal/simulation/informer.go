@@ -10,13 +10,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// informer says how far a kind is, and passes its events on. It is its own registration of a handler and its own store.
+// informer reports how far a kind is, and passes its events on. It is its own store.
 type informer struct {
 	cache.Informer // only what is below is used
 	toolscache.Store
 
 	kind *viewed
 }
+
+// registered is the registration of a handler.
+type registered struct {
+	toolscache.ResourceEventHandlerRegistration // only what is below is used
+
+	informer informer
+}
+
+// HasSynced implements toolscache.ResourceEventHandlerRegistration.
+func (r registered) HasSynced() bool { return r.informer.HasSynced() }
 
 // informers have one kind.
 type informers struct {
@@ -33,7 +43,7 @@ func (i informers) GetInformer(context.Context, client.Object, ...cache.Informer
 // AddEventHandler implements cache.Informer.
 func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.kind.add(h)
-	return i, nil
+	return registered{informer: i}, nil
 }
 
 // AddEventHandlerWithOptions implements cache.Informer.
@@ -62,19 +72,6 @@ func (i informer) List() (all []any) {
 		all = append(all, obj)
 	}
 	return all
-}
-
-// HasSyncedChecker implements cache.Informer.
-func (i informer) HasSyncedChecker() toolscache.DoneChecker { return i }
-
-// Name implements toolscache.DoneChecker.
-func (informer) Name() string { return "simulated cache" }
-
-// Done implements toolscache.DoneChecker.
-func (informer) Done() <-chan struct{} {
-	done := make(chan struct{})
-	close(done)
-	return done
 }
 
 // handlers are those of the events of one kind in one cache. Controllers add them from goroutines of their own when they start.

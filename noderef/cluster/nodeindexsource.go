@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
@@ -53,12 +54,10 @@ func (s *nodeSource) Start(ctx context.Context, q queue) error {
 
 // WaitForSync implements source.SyncingSource.
 func (s *nodeSource) WaitForSync(ctx context.Context) error {
-	select {
-	case <-s.index.informed.HasSyncedChecker().Done():
-		return nil
-	case <-ctx.Done():
+	if !toolscache.WaitForCacheSync(ctx.Done(), s.index.informed.HasSynced) {
 		return fmt.Errorf("node index: Nodes are not listed yet; check that they may be listed and watched: %w", context.Cause(ctx))
 	}
+	return nil
 }
 
 // String implements fmt.Stringer, which controller-runtime logs.

@@ -56,9 +56,11 @@ func kubeletNode(i int) *corev1.Node {
 		n.Annotations[key] = fmt.Sprintf("a value of some length %d", i)
 	}
 	for _, manager := range []string{"kubelet", "kube-controller-manager", "cloud-controller-manager", "manager", "calico-node"} {
+		managed := &metav1.FieldsV1{}
+		_ = managed.UnmarshalJSON(fmt.Appendf(nil, `{"f:metadata":{"f:annotations":{%0900d}}}`, i)) // it keeps any text
 		n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:metadata":{"f:annotations":{%0900d}}}`, i)),
+			FieldsV1: managed,
 		})
 	}
 	for image := range 50 {
