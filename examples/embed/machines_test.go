@@ -9,6 +9,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/fake/objects"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -77,8 +78,8 @@ func TestEveryStageSaysWhatABoxWaitsFor(t *testing.T) {
 			r.consoles.set(nil, true)
 			r.comesTo(box, "Booting", "NoHost", "Node")
 
-			host := fake.Node("b", "edge://b")
-			host.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+			host := objects.Node("b", "edge://b")
+			objects.SetNodeCondition(host, corev1.NodeReady, corev1.ConditionFalse, time.Now())
 			require.NoError(t, r.client.Create(t.Context(), host))
 			r.isReady(host, corev1.ConditionFalse)
 			r.comesTo(box, "Settling", "HostNotReady", "Health")
