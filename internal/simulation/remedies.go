@@ -195,8 +195,7 @@ func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 				w.editCheck(ctx, c)
 			}
 		}
-	case !has(m, remediate) &&
-		(strings.HasPrefix(held, healthcheck.ReasonOutage) || strings.HasPrefix(held, healthcheck.ReasonTooManyFailures)):
+	case !has(m, remediate) && strings.HasPrefix(held, healthcheck.ReasonOutage):
 		w.patch(ctx, m, annotate(remediate, ""))
 	case strings.HasPrefix(held, "No controller"), reason == contract.ReasonRemediationDeferred && strings.Contains(deferred, "(limit)"):
 		w.deletes(m, "")

@@ -20,8 +20,7 @@
 //     none any more, and all its Machines can be judged. The timeouts of the Machines that have not recovered then begin anew. A Machine
 //     whose remediation a person requests is not part of an outage, and one Machine alone is no outage;
 //   - a remediation in flight counts against the limit until the replacement is healthy: a deleted Machine counts as one that is unhealthy,
-//     for an hour if nothing takes its place, as after a scale-down;
-//   - after several Machines in a row of which none became healthy, the next one is not replaced.
+//     for an hour if nothing takes its place, as after a scale-down.
 //
 // A scale-up does not count: Machines that have not started are pending, unless they replace one.
 //

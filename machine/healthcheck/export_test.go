@@ -3,11 +3,8 @@ package healthcheck
 // Names that only tests need.
 var ErrLimit = errLimit
 
-// Values of bounds.
-const (
-	Expiry      = expiry
-	MaxFailures = maxFailures
-)
+// Expiry is expiry.
+const Expiry = expiry
 
 // Outages are those that Plan finds.
 func Outages(f PlanFacts) (all []string) {

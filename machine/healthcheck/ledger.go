@@ -16,8 +16,6 @@ const LedgerAnnotation = "machinist.dev/remediations"
 const (
 	// maxEntries limits the size of a Ledger: as many Machines are in remediation at a time.
 	maxEntries = 500
-	// maxFailures is how many Machines in a row are remediated in one place, none of which was healthy, until a person requests more.
-	maxFailures = 5
 	// expiry is after which time a place counts no longer that has no Machine at all: a set makes another one at once, unless it was scaled
 	// down. While there is a Machine in it, a place does not expire.
 	expiry = time.Hour
@@ -50,8 +48,6 @@ type Entry struct {
 	Gone int64 `json:"gone,omitempty"`
 	// Decided: this Machine itself is remediated.
 	Decided bool `json:"decided,omitempty"`
-	// Failures is how many Machines in a row were remediated in this place.
-	Failures int `json:"failures,omitempty"`
 }
 
 // ParseLedger reads a Ledger. known is false for an empty text, one that cannot be read, and the Ledger of another check: then each
@@ -83,14 +79,10 @@ func (l *Ledger) entry(uid types.UID) int {
 func (p *plan) record(m *Machine, decided bool) {
 	l := &p.out.Ledger
 	e := Entry{Machine: m.UID, Group: m.Group, After: p.newest.Unix(), Decided: decided}
-	if decided {
-		e.Failures = 1
-	}
 	at := l.entry(m.UID)
 	if at < 0 {
 		l.InFlight = append(l.InFlight, e)
 	} else if decided && !l.InFlight[at].Decided {
-		e.Failures += l.InFlight[at].Failures
 		l.InFlight[at] = e
 	}
 }

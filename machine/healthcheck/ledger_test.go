@@ -25,8 +25,7 @@ func TestAMachineThatIsSkippedIsNotInFlightOnceItsMarkIsGone(t *testing.T) {
 	f.Machines[2].Marked = false
 	d = healthcheck.Plan(f)
 	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
-	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", After: f.Machines[0].Created.Unix(), Decided: true,
-		Failures: 1}}, d.Ledger.InFlight)
+	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", After: f.Machines[0].Created.Unix(), Decided: true}}, d.Ledger.InFlight)
 }
 
 // Machine u03 has taken one place, and was well. The Machine of another place is gone while u03 is skipped, or is left out by the cache.
@@ -86,7 +85,7 @@ func TestAPlaceIsWaitedForUntilItExpires(t *testing.T) {
 // It has taken the place of another one, and nothing says any more whether it is healthy.
 func TestAPlaceWhoseMachineIsSkippedExpires(t *testing.T) {
 	f := planned(t, "hpu", "1")
-	f.Ledger.InFlight = []healthcheck.Entry{{Machine: "u01", Group: "deployment", After: now.Unix(), Failures: 1}}
+	f.Ledger.InFlight = []healthcheck.Entry{{Machine: "u01", Group: "deployment", After: now.Unix()}}
 	f.Machines[1].Verdict = healthcheck.Verdict{Skipped: true, Reason: healthcheck.ReasonSkipped}
 	d := healthcheck.Plan(f)
 	require.Equal(t, "None Hold/TooManyUnhealthy", acts(d))
@@ -127,7 +126,7 @@ func TestAPlaceDoesNotExpireWhileAMachineHasIt(t *testing.T) {
 	f.Machines, f.Now = append(f.Machines, next), now.Add(24*time.Hour) // the set could not create it for a day
 	for range 2 {
 		f.Ledger, f.Now = healthcheck.Plan(f).Ledger, f.Now.Add(24*time.Hour)
-		require.Equal(t, []healthcheck.Entry{{Machine: "successor", Group: "deployment", After: f.Machines[0].Created.Unix(), Failures: 1}},
+		require.Equal(t, []healthcheck.Entry{{Machine: "successor", Group: "deployment", After: f.Machines[0].Created.Unix()}},
 			f.Ledger.InFlight)
 	}
 }
@@ -171,7 +170,7 @@ func TestAMachineIsASuccessorIfItWasNotThereWhenTheOtherWasMarkedWhateverTheCloc
 
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
 	l := healthcheck.Ledger{Check: "check",
-		InFlight:   []healthcheck.Entry{{Machine: "m", Group: "g", After: 5, Gone: 7, Decided: true, Failures: 2}},
+		InFlight:   []healthcheck.Entry{{Machine: "m", Group: "g", After: 5, Gone: 7, Decided: true}},
 		Successors: []types.UID{"s"}, Outages: []healthcheck.OutageEntry{{Domain: "d", Ended: 9}},
 		Requests: []metav1.GroupVersionKind{{Group: "example.com", Version: "v1", Kind: "PowerCycle"}}}
 	got, known := healthcheck.ParseLedger(l.String(), "check")

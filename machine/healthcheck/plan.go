@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/machinist-dev/machinist/contract"
 )
 
 // Machine is a Machine of a check as Plan sees it.
@@ -70,8 +68,6 @@ const (
 	ReasonOutage = "Outage"
 	// ReasonInFlight: as many Machines as a check can remember are being remediated.
 	ReasonInFlight = "RemediationInFlight"
-	// ReasonTooManyFailures: the Machines that replace one another do not become healthy.
-	ReasonTooManyFailures = "TooManyFailures"
 	// ReasonNoOwner: no controller owns the Machine, so that nothing would replace it.
 	ReasonNoOwner = "NoOwner"
 )
@@ -234,8 +230,7 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 	if !p.out.Allowed {
 		return p.out.Reason, p.out.Message
 	}
-	at := p.out.Ledger.entry(m.UID)
-	if at < 0 && len(p.out.Ledger.InFlight) >= maxEntries {
+	if p.out.Ledger.entry(m.UID) < 0 && len(p.out.Ledger.InFlight) >= maxEntries {
 		return ReasonInFlight, fmt.Sprintf("%d Machines are being remediated or replaced, the most at a time", maxEntries)
 	}
 	if m.Verdict.Reason == ReasonHasRemediateAnnotation {
@@ -251,13 +246,6 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 			p.next(left)
 			return ReasonOutage, e.recovering(m)
 		}
-	}
-	if at < 0 || p.out.Ledger.InFlight[at].Decided { // it could not be marked
-		return "", ""
-	}
-	if failures := p.out.Ledger.InFlight[at].Failures; failures >= maxFailures {
-		return ReasonTooManyFailures, fmt.Sprintf("%d Machines that were to replace one another did not become healthy: change their template, "+
-			"or add the annotation %s", failures, contract.RemediateAnnotation)
 	}
 	return "", ""
 }

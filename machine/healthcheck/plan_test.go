@@ -267,39 +267,6 @@ func TestAZoneThatFailsOneSecondAfterAnotherIsNotReplaced(t *testing.T) {
 	}
 }
 
-func unstarted(m *healthcheck.Machine, created time.Time) {
-	m.Created = created
-	m.Verdict = healthcheck.Verdict{Class: healthcheck.Unhealthy, Reason: healthcheck.ReasonNodeStartupTimeout, Since: created,
-		Unstarted: true}
-}
-
-// Pain 15 of the facts about Cluster API (#12553, #7353), and mcm.md 4.7(10): a broken image makes a new machine every 20 minutes, for
-// ever.
-func TestABrokenTemplateDoesNotBurnMachines(t *testing.T) {
-	f, marks := planned(t, "hhhu", "50%"), 0
-	broken := &f.Machines[3]
-	unstarted(broken, now.Add(-time.Hour))
-	for round := range 20 {
-		d := healthcheck.Plan(f)
-		if f.Ledger = d.Ledger; d.Outcomes[3].Action != healthcheck.ActionMark {
-			break
-		}
-		marks++
-		f.Now = f.Now.Add(11 * time.Minute)
-		broken.UID = types.UID(fmt.Sprintf("replacement-%d", round)) // gone, and the next one does not start either
-		unstarted(broken, f.Now.Add(-10*time.Minute))
-	}
-	require.Equal(t, healthcheck.MaxFailures, marks)
-	require.Equal(t, healthcheck.ReasonTooManyFailures, healthcheck.Plan(f).Outcomes[3].Reason)
-
-	broken.Verdict.Reason = healthcheck.ReasonHasRemediateAnnotation
-	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action, "a person may request one more")
-	broken.Verdict = healthcheck.Verdict{Class: healthcheck.Healthy}
-	f.Ledger = healthcheck.Plan(f).Ledger
-	unstarted(broken, now)
-	require.Equal(t, healthcheck.ActionMark, healthcheck.Plan(f).Outcomes[3].Action, "it was healthy meanwhile")
-}
-
 func TestMachinesThatCannotBeJudgedCountAsBefore(t *testing.T) {
 	tests := map[string]struct {
 		states, limit                 string

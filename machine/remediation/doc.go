@@ -48,5 +48,5 @@
 // fails does not keep the other Machines from being remediated. OwnerRemediated is removed when a Machine recovers before its owner acts.
 // A Machine whose Node has not reported whether it is Ready is not healthy yet. The earlier result of a Machine with the annotation
 // skip-remediation is removed.
-// Outages, what is in flight, and Machines that replace one another and never become healthy count too.
+// Outages, and what is in flight, count too.
 package remediation

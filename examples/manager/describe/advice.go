@@ -174,7 +174,6 @@ func adviceOfOthers() map[string]string {
 		healthcheck.ReasonLimitUnreadable:       adviceLimit,
 		healthcheck.ReasonOutage:                "find the common cause, such as a network or a zone; remediation goes on when it is over",
 		healthcheck.ReasonInFlight:              "wait for the replacements that are under way",
-		healthcheck.ReasonTooManyFailures:       "correct the template: its Machines do not start; the message names how to go on",
 		healthcheck.ReasonNoOwner:               "delete the Machine yourself if it may go: nothing replaces it",
 		instance.ReasonFailed:                   "read the message and repair the instance, or mend the cause and delete the Machine",
 		instance.ReasonGone:                     "delete the Machine: its instance does not come back",

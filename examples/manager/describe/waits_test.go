@@ -104,7 +104,7 @@ func TestAStageOfADeletionCountsFromItsOwnStart(t *testing.T) {
 func settled() map[string]bool {
 	all := map[string]bool{}
 	for _, reason := range []string{"NodeReady", "NodeHealthy", "NotUpdating", "HealthCheckSucceeded", "RemediationAllowed",
-		"TooManyUnhealthy", "LimitUnreadable", "Outage", "RemediationInFlight", "TooManyFailures", "NoOwner", "Skipped",
+		"TooManyUnhealthy", "LimitUnreadable", "Outage", "RemediationInFlight", "NoOwner", "Skipped",
 		"ControlPlaneNotInitialized",
 		"InfrastructureNotReady", "NodeUnread", "Deleting", "Starting", "Suspect", "SelectorUnreadable",
 		"MachineMarkedUnhealthy", "RemediationRestricted"} {
