@@ -3,7 +3,6 @@ package healthcheck_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -54,12 +53,15 @@ func ExampleVerdict() {
 // The annotation of a check shows which outages last.
 func ExampleLedger() {
 	var ledger healthcheck.Ledger
-	stored := `{"check": "uid", "successors": ["m-2"], "outages": [{"domain": "zone-a"}, {"domain": "zone-b", "ended": 1772366400}]}`
+	stored := `{"check": "uid", "successors": ["m-2"], "outages": {"zone-a": 0, "zone-b": 1772366400}}`
 	if err := json.Unmarshal([]byte(stored), &ledger); err != nil {
 		fmt.Println(err)
 	}
-	lasting := slices.DeleteFunc(ledger.Outages, func(o healthcheck.OutageEntry) bool { return o.Ended > 0 })
-	fmt.Println(ledger.Successors, lasting[0].Domain)
+	for domain, ended := range ledger.Outages {
+		if ended == 0 {
+			fmt.Println(ledger.Successors, domain)
+		}
+	}
 	// Output:
 	// [m-2] zone-a
 }

@@ -29,8 +29,9 @@ type Ledger struct {
 	InFlight []Entry   `json:"inFlight,omitempty"`
 	// Successors are healthy Machines that took the place of another, and must not take a second one.
 	Successors []types.UID `json:"successors,omitempty"`
-	// Outages are those that last, and those from which Machines are recovering, sorted by domain.
-	Outages []OutageEntry `json:"outages,omitempty"`
+	// Outages are those that last, and those from which Machines are recovering, by failure domain, empty for one of all Machines: when each
+	// was found no more, and zero while it lasts, or one of its Machines cannot be judged.
+	Outages map[string]int64 `json:"outages,omitempty"`
 	// Requests are the kinds of the objects that remediate Machines for the check, also of those of earlier templates that are still there:
 	// without them a check whose template was taken away or replaced would not find these again, and two would remediate one Machine.
 	Requests []metav1.GroupVersionKind `json:"requests,omitempty"`

@@ -171,7 +171,7 @@ func TestAMachineIsASuccessorIfItWasNotThereWhenTheOtherWasMarkedWhateverTheCloc
 func TestALedgerIsReadBackOrUnknown(t *testing.T) {
 	l := healthcheck.Ledger{Check: "check",
 		InFlight:   []healthcheck.Entry{{Machine: "m", Group: "g", After: 5, Gone: 7, Decided: true}},
-		Successors: []types.UID{"s"}, Outages: []healthcheck.OutageEntry{{Domain: "d", Ended: 9}},
+		Successors: []types.UID{"s"}, Outages: map[string]int64{"d": 9},
 		Requests: []metav1.GroupVersionKind{{Group: "example.com", Version: "v1", Kind: "PowerCycle"}}}
 	got, known := healthcheck.ParseLedger(l.String(), "check")
 	require.True(t, known)

@@ -1,7 +1,6 @@
 package healthcheck
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,8 +15,9 @@ const outageWindow = 10 * time.Minute
 // outage are Machines that became unhealthy at once: all of them, or most of one failure domain while there are others.
 type outage struct {
 	domain   string     // empty when it is of all Machines
-	machines []*Machine // that became unhealthy at once, suspects included
+	machines []*Machine // that became unhealthy at once, suspects included; none of an outage that is only in the Ledger
 	judged   int        // of how many
+	ended    int64      // see Ledger.Outages
 }
 
 // String says what the outage is.
@@ -28,81 +28,82 @@ func (o outage) String() string {
 	return fmt.Sprintf("%d of %d Machines of failure domain %s became unhealthy at once", len(o.machines), o.judged, o.domain)
 }
 
-// OutageEntry is an outage in the Ledger. Ended is when it was found no more, in seconds since 1970; zero while it lasts, or one of its
-// Machines cannot be judged.
-type OutageEntry struct {
-	Domain string `json:"domain,omitempty"`
-	Ended  int64  `json:"ended,omitempty"`
-}
-
 // unsureRetry is when it is looked again at an outage of which it is not known whether it has ended. Usually an event comes first.
 const unsureRetry = time.Minute
 
 // concerns reports whether a Machine can be part of the outage.
-func (e OutageEntry) concerns(m *Machine) bool { return e.Domain == "" || e.Domain == m.Domain }
+func (o outage) concerns(m *Machine) bool { return o.domain == "" || o.domain == m.Domain }
 
 // left returns how much time a Machine has to recover from an outage that is found no more; none when it was not part of it. Its limit
 // begins anew: the Nodes of a zone do not come back in the same second, and when the first have, the others are no outage any more.
-func (e OutageEntry) left(m *Machine, now time.Time) time.Duration {
+func (o outage) left(m *Machine, now time.Time) time.Duration {
 	since := m.Verdict.Since
 	switch {
-	case !e.concerns(m) || !m.Verdict.isBad():
+	case !o.concerns(m) || !m.Verdict.isBad():
 		return 0
-	case e.Ended == 0:
+	case o.ended == 0:
 		return unsureRetry
-	case since.Unix() > e.Ended && !since.After(now):
+	case since.Unix() > o.ended && !since.After(now):
 		return 0
 	}
-	return min(time.Unix(e.Ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
+	return min(time.Unix(o.ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
 }
 
 // nevertheless is how a person has a Machine remediated that an outage holds.
 const nevertheless = "add the annotation " + contract.RemediateAnnotation + " to remediate it nevertheless"
 
-// recovering says why a Machine is held after an outage.
-func (e OutageEntry) recovering(m *Machine) string {
+// holds says why an unhealthy Machine is held for an outage, and how long at least where that is known; nothing when it is not.
+func (o outage) holds(m *Machine, now time.Time) (message string, left time.Duration) {
+	if len(o.machines) > 0 {
+		if slices.Contains(o.machines, m) {
+			message = o.String() + ", which new Machines would not end: " + nevertheless
+		}
+		return message, 0
+	}
+	if left = o.left(m, now); left <= 0 {
+		return "", 0
+	}
 	of, state := "of all Machines", "may have ended: a Machine of it cannot be judged; "
-	if e.Domain != "" {
-		of = "of failure domain " + e.Domain
+	if o.domain != "" {
+		of = "of failure domain " + o.domain
 	}
-	if e.Ended != 0 {
-		state = fmt.Sprintf("ended at %s, and the Machine has %s to recover: ", time.Unix(e.Ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit)
+	if o.ended != 0 {
+		state = fmt.Sprintf("ended at %s, and the Machine has %s to recover: ", time.Unix(o.ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit)
 	}
-	return "The outage " + of + " " + state + nevertheless
+	return "The outage " + of + " " + state + nevertheless, left
 }
 
-// remember records the outages that last, and when the others have ended. Nothing is known while the limit cannot be read: the selector may
-// be what cannot be.
+// remember finds the outages that last, and those of the ledger from which Machines are recovering, and records them. Nothing is known
+// while the limit cannot be read: the selector may be what cannot be.
 func (p *plan) remember() {
-	outages := &p.out.Ledger.Outages
 	if p.LimitErr != nil {
-		*outages = p.Ledger.Outages
+		p.out.Ledger.Outages = p.Ledger.Outages
 		return
 	}
 	p.outages = outagesOf(p.machines, p.Now)
+	record := map[string]int64{}
 	for _, o := range p.outages {
-		*outages = append(*outages, OutageEntry{Domain: o.domain})
+		record[o.domain] = 0
 	}
-	for _, e := range p.Ledger.Outages {
-		lasts := slices.ContainsFunc(p.outages, func(o outage) bool { return o.domain == e.Domain })
-		if !lasts && p.continues(&e) {
-			p.recovering = append(p.recovering, e)
+	for _, domain := range slices.Sorted(maps.Keys(p.Ledger.Outages)) {
+		o := outage{domain: domain, ended: p.Ledger.Outages[domain]}
+		if _, lasts := record[domain]; !lasts && p.recovers(&o) {
+			p.outages, record[domain] = append(p.outages, o), o.ended
 		}
 	}
-	*outages = append(*outages, p.recovering...)
-	slices.SortFunc(*outages, func(a, b OutageEntry) int { return cmp.Compare(a.Domain, b.Domain) })
+	p.out.Ledger.Outages = record
 }
 
-// continues records that an outage which was not found again has ended, unless one of its Machines cannot be judged: that one may have yet
-// to recover. It reports whether any Machine is recovering.
-func (p *plan) continues(e *OutageEntry) bool {
+// recovers reports whether a Machine is recovering from an outage that was not found again. It has ended now, unless one of its Machines
+// cannot be judged: that one may have yet to recover.
+func (p *plan) recovers(o *outage) bool {
 	unjudged := slices.ContainsFunc(p.machines, func(m *Machine) bool {
-		return e.concerns(m) && m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting
+		return o.concerns(m) && m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting
 	})
-	if e.Ended == 0 && !unjudged {
-		e.Ended = p.Now.Unix()
+	if o.ended == 0 && !unjudged {
+		o.ended = p.Now.Unix()
 	}
-	return unjudged || slices.ContainsFunc(p.machines, func(m *Machine) bool { return e.left(m, p.Now) > 0 })
+	return unjudged || slices.ContainsFunc(p.machines, func(m *Machine) bool { return o.left(m, p.Now) > 0 })
 }
 
 // outagesOf finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches
@@ -124,7 +125,7 @@ func outagesOf(machines []*Machine, now time.Time) []outage {
 		members := domains[domain]
 		together := burst(members, now)
 		if domain != "" && len(domains) > 1 && len(together) > 1 && 2*len(together) > len(members) {
-			all = append(all, outage{domain, together, len(members)})
+			all = append(all, outage{domain: domain, machines: together, judged: len(members)})
 		}
 	}
 	return all

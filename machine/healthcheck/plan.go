@@ -132,12 +132,10 @@ type plan struct {
 	machines []*Machine // sorted
 	shared   []string   // older checks that judge selected Machines
 	newest   time.Time  // when the newest Machine was made
-	outages  []outage
-	// recovering are outages in the ledger that were not found again.
-	recovering []OutageEntry
-	out        Decision
-	bad        int // Machines that count as unhealthy for the limit
-	missing    int // those of them that are gone or not judged: they count for the total, too
+	outages  []outage   // those that last come first
+	out      Decision
+	bad      int // Machines that count as unhealthy for the limit
+	missing  int // those of them that are gone or not judged: they count for the total, too
 }
 
 // count counts the Machines, and what the limit compares. It enters into the ledger what that does not know: a Machine that an earlier pass
@@ -237,14 +235,9 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 		return "", ""
 	}
 	for _, o := range p.outages {
-		if slices.Contains(o.machines, m) {
-			return ReasonOutage, o.String() + ", which new Machines would not end: " + nevertheless
-		}
-	}
-	for _, e := range p.recovering {
-		if left := e.left(m, p.Now); left > 0 {
+		if message, left := o.holds(m, p.Now); message != "" {
 			p.next(left)
-			return ReasonOutage, e.recovering(m)
+			return ReasonOutage, message
 		}
 	}
 	return "", ""
