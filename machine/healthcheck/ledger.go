@@ -145,8 +145,7 @@ func (p *plan) expires(e *Entry) bool {
 		e.Gone = p.Now.Unix()
 	}
 	left := time.Unix(e.Gone, 0).Add(expiry).Sub(p.Now)
-	if left < 0 && (p.LimitErr != nil || slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Verdict.Unjudged })) {
-		// nothing could take the place meanwhile, or it is not known what has
+	if left < 0 && slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Verdict.Unjudged }) { // nothing could take it meanwhile
 		e.Gone, left = p.Now.Unix(), expiry
 	}
 	p.next(left + time.Second)

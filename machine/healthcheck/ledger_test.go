@@ -1,7 +1,6 @@
 package healthcheck_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,25 +92,16 @@ func TestAPlaceWhoseMachineIsSkippedExpires(t *testing.T) {
 	require.Equal(t, "None Mark", acts(healthcheck.Plan(f)))
 }
 
-// The sets may not create anything while an API server is unreachable, or nobody knows which Machines the check selects.
+// The sets may not create anything while an API server is unreachable.
 func TestAPlaceDoesNotExpireWhileNothingCouldTakeIt(t *testing.T) {
-	for name, hinder := range map[string]func(*healthcheck.PlanFacts){
-		"Machines are not judged": func(f *healthcheck.PlanFacts) {
-			f.Machines[0].Verdict = healthcheck.Verdict{Unjudged: true}
-		},
-		"the limit is unknown": func(f *healthcheck.PlanFacts) { f.LimitErr = errors.New("selector") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := planned(t, "hh", "1")
-			f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", After: now.Unix(), Gone: now.Unix()}}
-			f.Now = now.Add(2 * healthcheck.Expiry)
-			require.Empty(t, healthcheck.Plan(f).Ledger.InFlight)
-			hinder(&f)
-			d := healthcheck.Plan(f)
-			require.Len(t, d.Ledger.InFlight, 1)
-			require.Equal(t, f.Now.Unix(), d.Ledger.InFlight[0].Gone, "the hour begins anew")
-		})
-	}
+	f := planned(t, "hh", "1")
+	f.Ledger.InFlight = []healthcheck.Entry{{Machine: "gone", Group: "deployment", After: now.Unix(), Gone: now.Unix()}}
+	f.Now = now.Add(2 * healthcheck.Expiry)
+	require.Empty(t, healthcheck.Plan(f).Ledger.InFlight)
+	f.Machines[0].Verdict = healthcheck.Verdict{Unjudged: true}
+	d := healthcheck.Plan(f)
+	require.Len(t, d.Ledger.InFlight, 1)
+	require.Equal(t, f.Now.Unix(), d.Ledger.InFlight[0].Gone, "the hour begins anew")
 }
 
 func TestAPlaceDoesNotExpireWhileAMachineHasIt(t *testing.T) {

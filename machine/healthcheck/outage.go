@@ -73,13 +73,8 @@ func (o outage) holds(m *Machine, now time.Time) (message string, left time.Dura
 	return "The outage " + of + " " + state + nevertheless, left
 }
 
-// remember finds the outages that last, and those of the ledger from which Machines are recovering, and records them. Nothing is known
-// while the limit cannot be read: the selector may be what cannot be.
+// remember finds the outages that last, and those of the ledger from which Machines are recovering, and records them.
 func (p *plan) remember() {
-	if p.LimitErr != nil {
-		p.out.Ledger.Outages = p.Ledger.Outages
-		return
-	}
 	p.outages = outagesOf(p.machines, p.Now)
 	record := map[string]int64{}
 	for _, o := range p.outages {

@@ -147,18 +147,19 @@ func TestAMachineThatIsHeldBecauseAnotherCannotBeJudgedSaysWhatAPersonCanDo(t *t
 	require.Equal(t, "None None None Mark None None", acts(healthcheck.Plan(h.PlanFacts)))
 }
 
-func TestAnOutageIsRememberedWhileTheLimitCannotBeRead(t *testing.T) {
+func TestAnOutageIsFollowedWhileTheLimitCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h := fails(t, "uuhh", "aabb")
 	h.then(0)
-	want := map[string]int64{"a": 0}
-	require.Equal(t, want, h.Ledger.Outages)
-	h.recover(0)
 	h.LimitErr = healthcheck.ErrLimit
-	h.then(0)
-	require.Equal(t, want, h.Ledger.Outages)
+	h.then(time.Minute)
+	require.Equal(t, map[string]int64{"a": 0}, h.Ledger.Outages)
+	h.recover(0)
+	h.then(time.Minute)
+	require.Equal(t, map[string]int64{"a": h.Now.Unix()}, h.Ledger.Outages)
 	h.LimitErr = nil
-	require.Equal(t, "None Hold/Outage None None", h.then(time.Hour))
+	require.Equal(t, "None Hold/Outage None None", h.then(4*time.Minute))
+	require.Equal(t, "None Mark None None", h.then(time.Minute))
 }
 
 // Machines that are deleted meanwhile are no part of it: it has ended, and what is left has its time.

@@ -289,6 +289,30 @@ func TestASelectorMaySelectNothingEverythingOrBeWrong(t *testing.T) {
 	require.Empty(t, w.said("b"))
 }
 
+// Without it no Machine is selected, and all places in the ledger would be empty ones.
+func TestTheLedgerStaysWhileTheSelectorCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b"} {
+		w.machine(name, "")
+	}
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	check := w.check("workers")
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(marked, "a")
+	before := w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation]
+	require.Contains(t, before, string(w.Get(w.ref("a")).GetUID()))
+	w.Change(check, func(u *unstructured.Unstructured) {
+		wrong := map[string]any{"key": "role", "operator": "Near", "values": []any{"x"}}
+		require.NoError(t, unstructured.SetNestedSlice(u.Object, []any{wrong}, "spec", "selector", "matchExpressions"))
+	})
+	w.condition(check, contract.ConditionRemediationAllowed, "False/SelectorUnreadable", "the selector cannot be read")
+	w.status(check, 0, 0, 0)
+	require.Equal(t, before, w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation])
+	w.says(marked, "a")
+}
+
 func TestARestoredMachineThatIsHealthyIsNotRemediated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)

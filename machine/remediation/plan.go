@@ -28,10 +28,7 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 		facts.Machines = append(facts.Machines, m.plan)
 	}
 	facts.Limit, facts.LimitErr = healthcheck.ParseLimit(s.State.MaxUnhealthy, s.State.UnhealthyRange)
-	facts.LimitErr = cmp.Or(s.selectorErr, facts.LimitErr)
-	if s.decision = healthcheck.Plan(facts); s.selectorErr != nil {
-		s.decision.Reason = ReasonSelectorUnreadable
-	}
+	s.decision = healthcheck.Plan(facts)
 	s.Requeue(s.decision.NextCheck)
 	text := s.decision.Ledger.String()
 	s.ChangeAnnotation(healthcheck.LedgerAnnotation, contract.SetTo(text))

@@ -44,10 +44,8 @@ type scope struct {
 	ledgerKnown bool
 	rivals      []rival // that judge Machines before this check
 	decision    healthcheck.Decision
-	// decided: the plan was made, and its ledger is stored.
+	// decided: the plan was made, and its ledger is stored, or there is none to make because the selector cannot be read.
 	decided bool
-	// selectorErr says why the selector cannot be read; then no Machine is selected.
-	selectorErr error
 	// restricted is why remediation has stopped in this pass: the note of an event, which is recorded when the status is written.
 	restricted string
 }
@@ -77,11 +75,14 @@ func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
 	return selector.Add(*cluster), nil
 }
 
-// machinesStep reads the Machines of the check, and judges them. Without them nothing is decided.
+// machinesStep reads the Machines of the check, and judges them. Without them nothing is decided, and without a selector it is not known
+// which they are.
 func machinesStep(ctx context.Context, s *scope) (result, error) {
 	selector, err := selectorOf(&s.State)
-	if err != nil {
-		s.selectorErr, selector = fmt.Errorf("the selector cannot be read: %w", err), labels.Nothing()
+	if err != nil { // nothing changes until it is corrected, which is an event
+		s.decided = true
+		s.decision.Reason, s.decision.Message = ReasonSelectorUnreadable, "the selector cannot be read: "+err.Error()+": nothing is remediated"
+		return result{Stop: true}, nil
 	}
 	list := engine.NewList(s.env.kinds.Machine)
 	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
