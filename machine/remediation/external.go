@@ -1,8 +1,8 @@
 package remediation
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,15 +20,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// ownedBy returns the request that belongs to a Machine, nil without one.
-func ownedBy(byName map[string]*unstructured.Unstructured, m *contract.MachineState) *unstructured.Unstructured {
-	found := byName[m.Key.Name]
-	if found == nil || !slices.ContainsFunc(found.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == m.UID }) {
-		return nil
-	}
-	return found
-}
-
 // external reports whether requests are made from a template. Otherwise the owners of Machines remediate them.
 func (s *scope) external() bool { return !s.State.Template.IsZero() }
 
@@ -43,15 +34,14 @@ func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
 
 // readRequests reads the template and the requests, in the version that the check names. A template that cannot be read keeps requests from
 // being created, and requests that cannot be read end the pass.
-func (s *scope) readRequests(ctx context.Context) (err error) {
+func (s *scope) readRequests(ctx context.Context) error {
 	kind := requestOf(&s.State)
-	s.former = map[metav1.GroupVersionKind]map[string]*unstructured.Unstructured{}
+	s.former = map[types.UID][]*unstructured.Unstructured{}
 	for _, former := range s.ledger.Requests {
-		if schema.GroupVersionKind(former).GroupKind() == kind.GroupKind() {
-			continue
-		}
-		if s.former[former], err = s.readFormer(ctx, schema.GroupVersionKind(former)); err != nil {
-			return err
+		if gvk := schema.GroupVersionKind(former); gvk.GroupKind() != kind.GroupKind() {
+			if err := s.readFormer(ctx, gvk); err != nil {
+				return err
+			}
 		}
 	}
 	if !s.external() {
@@ -74,45 +64,37 @@ func (s *scope) readRequests(ctx context.Context) (err error) {
 
 // readFormer reads the requests that an earlier template of the check has left, from the API server: where the cache is behind, two would
 // remediate a Machine. An event follows when one is gone.
-func (s *scope) readFormer(ctx context.Context, kind schema.GroupVersionKind) (map[string]*unstructured.Unstructured, error) {
+func (s *scope) readFormer(ctx context.Context, kind schema.GroupVersionKind) error {
 	if watched, err := s.list(ctx, kind); err != nil || watched == nil {
-		return nil, err
+		return err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := s.env.frame.Ports.APIReader.List(ctx, list, client.InNamespace(s.State.Key.Namespace)); err != nil {
-		return nil, fmt.Errorf("list %s objects of an earlier template: %w", kind.Kind, err)
+		return fmt.Errorf("list %s objects of an earlier template: %w", kind.Kind, err)
 	}
-	byName := map[string]*unstructured.Unstructured{}
 	for i := range list.Items {
-		byName[list.Items[i].GetName()] = &list.Items[i]
+		for _, ref := range list.Items[i].GetOwnerReferences() {
+			s.former[ref.UID] = append(s.former[ref.UID], &list.Items[i])
+		}
 	}
-	return byName, nil
+	return nil
 }
 
-// formerOf returns a request of an earlier template that belongs to a Machine, nil without one.
-func (s *scope) formerOf(m *contract.MachineState) (former *unstructured.Unstructured) {
-	for _, kind := range s.ledger.Requests {
-		former = cmp.Or(former, ownedBy(s.former[kind], m))
-	}
-	return former
-}
-
-// recordRequests records the kind of requests before the first one is made, and keeps the former ones of which a Machine has one. Without a
-// selector it is not known which those are.
+// recordRequests records the kind of requests before the first one is made, and keeps the former ones of which a Machine has one.
 func (s *scope) recordRequests() {
-	if s.selectorErr != nil {
-		return
+	kinds := []schema.GroupVersionKind{requestOf(&s.State)}
+	for _, m := range s.members {
+		for _, request := range m.former {
+			kinds = append(kinds, request.GroupVersionKind())
+		}
 	}
-	now := requestOf(&s.State)
-	kinds := slices.DeleteFunc(slices.Clone(s.ledger.Requests), func(kind metav1.GroupVersionKind) bool {
-		has := func(m *member) bool { return m.plan.Shared == "" && ownedBy(s.former[kind], m.state) != nil }
-		return !slices.ContainsFunc(s.members, has)
-	})
-	if !now.Empty() {
-		kinds = append(kinds, metav1.GroupVersionKind(now))
+	s.ledger.Requests = nil
+	for _, kind := range kinds {
+		if one := metav1.GroupVersionKind(kind); !kind.Empty() && !slices.Contains(s.ledger.Requests, one) {
+			s.ledger.Requests = append(s.ledger.Requests, one)
+		}
 	}
-	s.ledger.Requests = kinds
 }
 
 // list returns the objects of a kind by name, nil when it is not served.
@@ -158,9 +140,13 @@ func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error
 	return said(ReasonWaitingForRemediation, ""), nil
 }
 
-// withdraw deletes a request.
-func (s *scope) withdraw(ctx context.Context, request *unstructured.Unstructured) error {
-	found := external.Object{GVK: request.GroupVersionKind(), Object: request}
-	found.Ref.Kind, found.Ref.Name = found.GVK.Kind, request.GetName()
-	return s.DeleteReferenced(ctx, found, &engine.Deletions{}, false)
+// withdraw deletes requests.
+func (s *scope) withdraw(ctx context.Context, requests ...*unstructured.Unstructured) error {
+	var errs []error
+	for _, request := range requests {
+		found := external.Object{GVK: request.GroupVersionKind(), Object: request}
+		found.Ref.Kind, found.Ref.Name = found.GVK.Kind, request.GetName()
+		errs = append(errs, s.DeleteReferenced(ctx, found, &engine.Deletions{}, false))
+	}
+	return errors.Join(errs...)
 }

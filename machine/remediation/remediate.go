@@ -49,8 +49,8 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) (err error) {
 	set, removed := s.conditions(m, o)
 	switch {
-	case m.former: // nobody else is asked to remediate the Machine until it is gone, which is an event
-		return s.withdraw(ctx, m.request)
+	case len(m.former) > 0: // nobody else is asked to remediate the Machine until they are gone, which are events
+		return s.withdraw(ctx, m.former...)
 	case s.leavesAlone(m):
 		return nil
 	case s.env.frame.Writer.Behind(m.object): // the event of this process's own write follows

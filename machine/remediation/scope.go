@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -36,9 +37,9 @@ type scope struct {
 	// template is what requests for external remediation are made from, and problem says why there is none.
 	template *unstructured.Unstructured
 	problem  string
-	// requests are by name, nil while their kind is not served; former are those of each kind that an earlier template of the check had.
+	// requests are by name, nil while their kind is not served, and former, which earlier templates have left, by the UID of an owner.
 	requests map[string]*unstructured.Unstructured
-	former   map[metav1.GroupVersionKind]map[string]*unstructured.Unstructured
+	former   map[types.UID][]*unstructured.Unstructured
 
 	ledger      healthcheck.Ledger
 	ledgerKnown bool
@@ -56,9 +57,9 @@ type member struct {
 	state  *contract.MachineState
 	facts  healthcheck.Facts
 	plan   healthcheck.Machine
-	// request is that for its external remediation, nil without; former: it is one of an earlier template of the check.
+	// request is that for its external remediation, nil without, and former are those of earlier templates of the check.
 	request *unstructured.Unstructured
-	former  bool
+	former  []*unstructured.Unstructured
 }
 
 // selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects
@@ -149,12 +150,15 @@ func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
-	m.request = ownedBy(s.requests, state)
-	if former := s.formerOf(state); former != nil && m.plan.Shared == "" {
-		m.request, m.former = former, true
+	owns := func(ref metav1.OwnerReference) bool { return ref.UID == state.UID }
+	if request := s.requests[state.Key.Name]; request != nil && slices.ContainsFunc(request.GetOwnerReferences(), owns) {
+		m.request = request
 	}
-	if s.external() || m.former {
-		m.plan.Marked = m.request != nil
+	if m.plan.Shared == "" {
+		m.former = s.former[state.UID]
+	}
+	if former := len(m.former) > 0; former || s.external() {
+		m.plan.Marked = former || m.request != nil
 	}
 	if !readable {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
