@@ -16,16 +16,16 @@ var errLimit = errors.New("the limit of unhealthy Machines cannot be read")
 
 // Limit says up to how many unhealthy Machines they are remediated at all. The zero Limit is Cluster API's default, 100%.
 type Limit struct {
-	max         contract.Opt[intstr.IntOrString]
-	least, most int
-	in          string // the text of the range, empty without
+	least int
+	most  contract.Opt[intstr.IntOrString]
+	in    string // the text of the range, empty without
 }
 
 // ParseLimit reads the two limits of a MachineHealthCheck: max is a number or a percentage such as 40%, and inRange a range such as [3-5],
 // both ends included, that takes precedence. Absent and empty mean none.
 func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit, error) {
 	if inRange == "" {
-		limit := Limit{max: maximum}
+		limit := Limit{most: maximum}
 		value := limit.value()
 		if n, err := intstr.GetScaledValueFromIntOrPercent(&value, 100, false); err != nil || n < 0 {
 			return Limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", errLimit, value.String())
@@ -40,25 +40,21 @@ func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit
 	if !opened || !closed || !parts || errFrom != nil || errTo != nil || to < from {
 		return Limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", errLimit, inRange)
 	}
-	return Limit{least: int(from), most: int(to), in: inRange}, nil //nolint:gosec // 31 bits
+	return Limit{least: int(from), most: contract.Some(intstr.FromInt32(int32(to))), in: inRange}, nil //nolint:gosec // 31 bits
 }
 
 // allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
 // not. Rule: Cluster API's isAllowedRemediation.
 func (l Limit) allows(total, unhealthy int) (allowed bool, remaining int) {
-	most := l.most
-	if l.in == "" {
-		value := l.value()
-		most, _ = intstr.GetScaledValueFromIntOrPercent(&value, total, false) // ParseLimit has seen it
-	}
+	value := l.value()
+	most, _ := intstr.GetScaledValueFromIntOrPercent(&value, total, false) // ParseLimit has seen it
 	if unhealthy < l.least || unhealthy > most {
 		return false, 0
 	}
 	return true, most - unhealthy
 }
 
-// value is the maximum where there is no range.
-func (l Limit) value() intstr.IntOrString { return l.max.Or(intstr.FromString("100%")) }
+func (l Limit) value() intstr.IntOrString { return l.most.Or(intstr.FromString("100%")) }
 
 // refusal is the message for a number that is not allowed. The words are Cluster API's.
 func (l Limit) refusal(total, unhealthy int) string {
