@@ -105,45 +105,36 @@ func (e *evaluation) startup() {
 	if !ready.IsZero() && join > 0 && (limit == 0 || base.Add(limit).After(joins.Add(join))) {
 		base, limit = joins, join
 	}
-	if limit == 0 {
-		return
-	}
-	e.Limit = max(e.Limit, limit)
-	if e.Since.IsZero() {
-		e.Since = base
-	}
-	if left := base.Add(limit).Sub(e.Now); left < 0 {
-		e.blame(ReasonNodeStartupTimeout, base, "Node failed to report startup in %s", limit)
-	} else {
-		e.check(left, limit)
+	if limit > 0 {
+		e.lasts(base, limit, ReasonNodeStartupTimeout, "Node failed to report startup in %s", limit)
 	}
 }
 
 func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// apply applies a rule whose condition has the status of the rule. One that does not say since when is never a reason to remediate.
+// apply applies a rule whose condition has the status of the rule.
 func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since time.Time, blames string) {
-	left := later(since, e.Reach.AnsweredAt).Add(rule.Timeout).Sub(e.Now)
-	e.Limit = max(e.Limit, rule.Timeout)
+	over := e.lasts(since, rule.Timeout, blames, "Condition %s on %s is reporting status %s with reason %s for more than %s",
+		rule.Type, of, rule.Status, reason, rule.Timeout)
+	e.Suspect = e.Suspect || !over
+}
+
+// lasts applies a limit to what is wrong since a time, and reports whether it is over. What does not say since when is never a reason to
+// remediate. The next look is a second after the limit; a transition in the future, by a clock that is ahead, does not delay it.
+func (e *evaluation) lasts(since time.Time, limit time.Duration, reason, cause string, args ...any) (over bool) {
+	left := later(since, e.Reach.AnsweredAt).Add(limit).Sub(e.Now)
+	e.Limit = max(e.Limit, limit)
 	if left < 0 && !since.IsZero() {
-		e.blame(blames, since, "Condition %s on %s is reporting status %s with reason %s for more than %s",
-			rule.Type, of, rule.Status, reason, rule.Timeout)
-		return
+		e.blame(reason, since, cause, args...)
+		return true
 	}
-	e.Suspect = true
 	if len(e.causes) == 0 && (e.Since.IsZero() || since.Before(e.Since)) {
 		e.Since = since
 	}
-	if !since.IsZero() {
-		e.check(left, rule.Timeout)
-	}
-}
-
-// check requests the next look a second after a limit is reached. A transition in the future, by a clock that is ahead, does not delay it.
-func (e *evaluation) check(left, limit time.Duration) {
-	if after := min(left, limit) + time.Second; e.NextCheck == 0 || after < e.NextCheck {
+	if after := min(left, limit) + time.Second; !since.IsZero() && (e.NextCheck == 0 || after < e.NextCheck) {
 		e.NextCheck = after
 	}
+	return false
 }
 
 func (e *evaluation) blame(reason string, since time.Time, cause string, args ...any) {
