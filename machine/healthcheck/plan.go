@@ -22,14 +22,14 @@ type Machine struct {
 	// Marked: its remediation was requested, by a condition or an object, and has not ended. Failed: it was unhealthy when it was judged last.
 	Marked, Failed bool
 	Deleting       bool
-	// Shared names an older check that judges the Machine too, and keeps this one from doing so. Empty: none.
-	Shared string
 }
 
 // PlanFacts are the inputs of Plan. They are read, never changed or kept.
 type PlanFacts struct {
-	// Machines are all that the check selects, in any order.
+	// Machines are all that the check selects, in any order, without those that older checks judge too, which are Shared: the name of such a
+	// check for each.
 	Machines []Machine
+	Shared   []string
 	Limit    Limit
 	// LimitErr says why the limit is unknown; then nothing is remediated.
 	LimitErr error
@@ -82,7 +82,7 @@ type Outcome struct {
 
 // Decision is the result of Plan.
 type Decision struct {
-	// Expected counts the Machines, without the ones that are skipped or shared; Healthy and Unhealthy those that are not pending.
+	// Expected counts the Machines, without the ones that are skipped; Healthy and Unhealthy those that are not pending.
 	Expected, Healthy, Unhealthy int
 	// Allowed, Reason and Message are the condition RemediationAllowed, and Remaining is how many more may become unhealthy.
 	Allowed         bool
@@ -105,14 +105,12 @@ func Plan(f PlanFacts) Decision {
 		m := &f.Machines[i]
 		p.newest = later(p.newest, m.Created)
 		switch {
-		case !m.Verdict.Skipped && m.Shared == "":
+		case !m.Verdict.Skipped:
 			p.machines = append(p.machines, m)
-		case m.Verdict.Skipped && !m.Marked && !m.Deleting: // its remediation is withdrawn; another one's owner replaces it all the same
+		case !m.Marked && !m.Deleting: // its remediation is withdrawn; another one's owner replaces it all the same
 			p.Ledger.InFlight = slices.DeleteFunc(slices.Clone(p.Ledger.InFlight), func(e Entry) bool {
 				return e.Machine == m.UID && e.Decided
 			})
-		case m.Shared != "":
-			p.shared = append(p.shared, m.Shared)
 		}
 	}
 	slices.SortFunc(p.machines, func(a, b *Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
@@ -130,7 +128,6 @@ type plan struct {
 	PlanFacts
 
 	machines []*Machine // sorted
-	shared   []string   // older checks that judge selected Machines
 	newest   time.Time  // when the newest Machine was made
 	outages  []outage   // those that last come first
 	out      Decision
@@ -256,9 +253,9 @@ func (p *plan) say() {
 		return
 	}
 	switch {
-	case len(p.shared) > 0:
-		p.out.Message = fmt.Sprintf("%d Machines that the check selects too are judged by older ones, such as %s", len(p.shared),
-			slices.Min(p.shared))
+	case len(p.Shared) > 0:
+		p.out.Message = fmt.Sprintf("%d Machines that the check selects too are judged by older ones, such as %s", len(p.Shared),
+			slices.Min(p.Shared))
 	case unjudged > 0:
 		p.out.Message = fmt.Sprintf("%d of %d Machines are not judged now, and count as before: %s", unjudged, p.out.Expected, why)
 	}

@@ -140,8 +140,6 @@ func TestAPlanSaysOfEachMachineWhatHappensToIt(t *testing.T) {
 			"Unmark None None", true, healthcheck.ReasonRemediationAllowed},
 		"skipped ones do not count": {"uuh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Verdict.Skipped = true },
 			"Mark None", true, healthcheck.ReasonRemediationAllowed},
-		"those of an older check do not count": {"uuh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Shared = "older" },
-			"Mark None", true, healthcheck.ReasonRemediationAllowed},
 		"no Machines": {"", "50%", nil, "", true, healthcheck.ReasonRemediationAllowed},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ const ReasonSelectorUnreadable = "SelectorUnreadable"
 func planStep(ctx context.Context, s *scope) (result, error) {
 	s.recordRequests()
 	facts := healthcheck.PlanFacts{
-		Ledger: s.ledger, Known: s.ledgerKnown, External: s.external(), Now: s.Now,
+		Ledger: s.ledger, Known: s.ledgerKnown, Shared: s.shared, External: s.external(), Now: s.Now,
 		Machines: make([]healthcheck.Machine, 0, len(s.members)),
 	}
 	for _, m := range s.members {

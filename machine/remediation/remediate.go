@@ -32,7 +32,7 @@ const (
 
 // remediateStep carries the plan out for each Machine. One that fails does not keep the others from it.
 func remediateStep(ctx context.Context, s *scope) (result, error) {
-	outcomes := map[string]healthcheck.Outcome{} // without those of Machines that are skipped or shared
+	outcomes := map[string]healthcheck.Outcome{} // without those of Machines that are skipped
 	for _, o := range s.decision.Outcomes {
 		outcomes[o.Name] = o
 	}
@@ -105,11 +105,10 @@ func (s *scope) conditions(m *member, o healthcheck.Outcome) (set []metav1.Condi
 	return set, removed
 }
 
-// leavesAlone reports whether the check does not write to a Machine: an older one judges it, or a person keeps this one from judging it,
-// and it is paused, or in deletion and its owner's, or another program has said something, for reasons of its own.
+// leavesAlone reports whether the check does not write to a Machine: a person keeps it from judging that, and the Machine is paused, or in deletion and its owner's, or another program has said something, for reasons of its own.
 func (s *scope) leavesAlone(m *member) bool {
-	if m.plan.Shared != "" || !m.plan.Verdict.Skipped {
-		return m.plan.Shared != ""
+	if !m.plan.Verdict.Skipped {
+		return false
 	}
 	said, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
 	return m.plan.Deleting || m.state.Paused() || judged && !slices.Contains([]string{

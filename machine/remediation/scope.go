@@ -43,7 +43,8 @@ type scope struct {
 
 	ledger      healthcheck.Ledger
 	ledgerKnown bool
-	rivals      []rival // that judge Machines before this check
+	rivals      []rival  // that judge Machines before this check
+	shared      []string // the name of such a rival for each Machine that it judges
 	decision    healthcheck.Decision
 	// decided: the plan was made, and its ledger is stored, or there is none to make because the selector cannot be read.
 	decided bool
@@ -101,6 +102,11 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	}
 	facts := s.facts()
 	err = engine.EachObject(list, func(obj client.Object) {
+		selects := func(r rival) bool { return r.selector.Matches(labels.Set(obj.GetLabels())) }
+		if at := slices.IndexFunc(s.rivals, selects); at >= 0 {
+			s.shared = append(s.shared, s.rivals[at].name)
+			return
+		}
 		m := &member{object: obj, state: &contract.MachineState{}}
 		unreadable := s.env.kinds.Machine.Adapter.Read(obj, m.state)
 		if unreadable != nil { // the metadata remains
@@ -143,10 +149,6 @@ func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 		Marked: engine.HasStatus(state.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse),
 		Failed: engine.HasStatus(state.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
 	}
-	selects := func(r rival) bool { return r.selector.Matches(labels.Set(state.Labels)) }
-	if at := slices.IndexFunc(s.rivals, selects); at >= 0 {
-		m.plan.Shared = s.rivals[at].name
-	}
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
@@ -154,9 +156,7 @@ func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 	if request := s.requests[state.Key.Name]; request != nil && slices.ContainsFunc(request.GetOwnerReferences(), owns) {
 		m.request = request
 	}
-	if m.plan.Shared == "" {
-		m.former = s.former[state.UID]
-	}
+	m.former = s.former[state.UID]
 	if former := len(m.former) > 0; former || s.external() {
 		m.plan.Marked = former || m.request != nil
 	}
