@@ -41,8 +41,7 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 		frame: frame, kinds: kinds, memory: engine.NewMemory(children.NewMemory, nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
 		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
-			Name: "Machine", GivenAnnotation: GivenAnnotation,
-			Marks: append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
+			Name: "Machine", Marks: append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
 		}),
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{

@@ -26,7 +26,7 @@ func syncStep(ctx context.Context, s *Scope) (Result, error) {
 }
 
 func (s *Scope) syncMachine(ctx context.Context, m member) error {
-	before := children.ReadGiven(m.Metadata, GivenAnnotation)
+	before := children.ReadGiven(m.Metadata)
 	var u contract.MachineUpdate
 	if m.Deleting.IsZero() {
 		u.MetadataUpdate = before.Changes(m.Metadata, machineLabels(&s.State), s.State.Template.Annotations)
@@ -48,7 +48,7 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 		if !m.Deleting.IsZero() {
 			record.Labels, record.Annotations = before.Labels, before.Annotations // they stay as they are
 		}
-		record.Record(m.Metadata, GivenAnnotation, &u.MetadataUpdate)
+		record.Record(m.Metadata, &u.MetadataUpdate)
 		return nil
 	})
 	_, err := engine.Write(ctx, s.env.frame.Writer, kind, m.Object, u)
@@ -102,9 +102,8 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	return nil
 }
 
-// GivenAnnotation of a Machine records what its set gave it, so that a value that the set's template no longer has is removed, and values
-// of other writers stay. It holds JSON with the labels, the keys of the annotations, and the names of other fields.
-const GivenAnnotation = "machinist.dev/given"
+// GivenAnnotation of a Machine records what its set gave it, see children.GivenAnnotation.
+const GivenAnnotation = children.GivenAnnotation
 
 // giving returns the record of what a set gives to its Machines, with its lists sorted.
 func giving(set *contract.MachineSetState, fields []string) children.Given {

@@ -27,7 +27,7 @@ func TestAnOwnerAdoptsTakesBackAndReleasesChildren(t *testing.T) {
 	other := w.set("other", "")
 	other.SetLabels(map[string]string{"pool": "other"})
 	relabelled := w.set("relabelled", string(w.deployment.GetUID()))
-	relabelled.SetAnnotations(map[string]string{given: children.Given{Labels: relabelled.GetLabels()}.Text()})
+	relabelled.SetAnnotations(map[string]string{children.GivenAnnotation: children.Given{Labels: relabelled.GetLabels()}.Text()})
 	relabelled.SetLabels(map[string]string{"pool": "quarantine"})
 	w.create(w.set("free", ""), w.set("restored", "dead"), other, relabelled)
 	w.eventually(func() bool {

@@ -43,7 +43,7 @@ func (s *Scope[S, U, CS, CU]) decideClaim(m Child[CS]) claim {
 		if _, reserved := s.reserved(m.Key.Name); goes || matches || reserved { // its creation is not over
 			return claimOwn
 		}
-		if gave := ReadGiven(m.Metadata, s.frame.config.GivenAnnotation); gave.Labels != nil && s.Selector.Matches(labels.Set(gave.Labels)) {
+		if gave := ReadGiven(m.Metadata); gave.Labels != nil && s.Selector.Matches(labels.Set(gave.Labels)) {
 			return claimRelease
 		}
 		return claimOwn

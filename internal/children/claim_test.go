@@ -26,7 +26,7 @@ type claimed struct {
 }
 
 func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
-	const v1beta2, fromSet = "cluster.x-k8s.io/v1beta2", "machinist.dev/given"
+	const v1beta2, fromSet = "cluster.x-k8s.io/v1beta2", GivenAnnotation
 	controlledBy := func(apiVersion, kind, name string, uid types.UID) func(*claimed) {
 		return func(f *claimed) {
 			f.Child.OwnerReferences = []metav1.OwnerReference{ownerRef("v1", "Other", "owner", "no-controller", false),
@@ -90,7 +90,7 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 				Selector: selector, owner: &engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]{State: *set},
 			}
 			s.frame = &Frame[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]{
-				owner: owner, config: Config{GivenAnnotation: fromSet},
+				owner: owner,
 			}
 			if got := s.decideClaim(Child[contract.MachineState]{State: machine, Metadata: &machine.Metadata}); got != tc.want {
 				t.Errorf("want %s, got %s", tc.want, got)

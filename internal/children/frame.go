@@ -25,9 +25,6 @@ import (
 type Config struct {
 	// Name is what the reasons of holds call a child, such as Machine. Messages and events have its kind.
 	Name string
-	// GivenAnnotation of a child holds what the owner gave it, as a Given: a child that has lost labels is released. When it is empty, no
-	// child is released.
-	GivenAnnotation string
 	// Marks are the annotations of children by which the owner chooses which ones to delete.
 	Marks []string
 }

@@ -11,8 +11,11 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Given is what an owner gave a child. An annotation of the child holds it as JSON, so that a value that the owner's template no longer has
-// is removed, and values of other writers stay.
+// GivenAnnotation of a child records what its owner gave it, so that a value that the owner's template no longer has is removed, and values
+// of other writers stay. It holds a Given as JSON.
+const GivenAnnotation = "machinist.dev/given"
+
+// Given is what an owner gave a child.
 type Given struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Annotations are the keys of the annotations, and Fields the names of other fields, both sorted.
@@ -20,10 +23,10 @@ type Given struct {
 	Fields      []string `json:"fields,omitempty"`
 }
 
-// ReadGiven reads the record in an annotation of a child. Without a readable one nothing is known, and nothing is removed.
-func ReadGiven(child *contract.Metadata, annotation string) Given {
+// ReadGiven reads the record of a child. Without a readable one nothing is known, and nothing is removed.
+func ReadGiven(child *contract.Metadata) Given {
 	var g Given
-	if json.Unmarshal([]byte(child.Annotations[annotation]), &g) != nil {
+	if json.Unmarshal([]byte(child.Annotations[GivenAnnotation]), &g) != nil {
 		return Given{}
 	}
 	return g
@@ -39,14 +42,14 @@ func (g Given) Text() string {
 }
 
 // Of records on a child, before it is created, what the owner gives it, and returns the child as a client creates it.
-func (g Given) Of(made contract.Object, annotation string) (client.Object, error) {
+func (g Given) Of(made contract.Object) (client.Object, error) {
 	child, ok := made.(client.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T is no client.Object", made)
 	}
 	annotations := map[string]string{}
 	maps.Copy(annotations, made.GetAnnotations())
-	annotations[annotation] = g.Text()
+	annotations[GivenAnnotation] = g.Text()
 	child.SetAnnotations(annotations)
 	return child, nil
 }
@@ -97,10 +100,10 @@ func (a also[S, U]) Write(obj contract.Object, u U) error {
 	return a.Adapter.Write(obj, u)
 }
 
-// Record has an update write a record of what is given now to the annotation of a child, unless it says so already.
-func (g Given) Record(child *contract.Metadata, annotation string, u *contract.MetadataUpdate) {
-	if text := g.Text(); child.Annotations[annotation] != text {
-		annotations := map[string]contract.Change[string]{annotation: contract.SetTo(text)}
+// Record has an update write a record of what is given now to a child, unless it says so already.
+func (g Given) Record(child *contract.Metadata, u *contract.MetadataUpdate) {
+	if text := g.Text(); child.Annotations[GivenAnnotation] != text {
+		annotations := map[string]contract.Change[string]{GivenAnnotation: contract.SetTo(text)}
 		maps.Copy(annotations, u.Annotations)
 		u.Annotations = annotations
 	}

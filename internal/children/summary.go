@@ -204,8 +204,7 @@ func (f Summary) aggregated(source, target, bad, unknown, good string) metav1.Co
 func (f Summary) remediating() metav1.Condition {
 	var of Summary
 	for _, m := range f.Machines {
-		if engine.HasStatus(m.Conditions, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) &&
-			engine.HasStatus(m.Conditions, contract.ConditionOwnerRemediated, metav1.ConditionFalse) {
+		if scale.Ailing(m) {
 			of.Machines = append(of.Machines, m)
 		}
 	}

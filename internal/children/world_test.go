@@ -31,8 +31,6 @@ type (
 	owner = *engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 )
 
-const given = "example.com/given"
-
 func capi(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: kind}
 }
@@ -77,7 +75,7 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	w.frame, err = engine.NewFrame("reconciler", deployment, "example.com/deployment", use, options)
 	require.NoError(t, err)
 	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config{
-		Name: "MachineSet", GivenAnnotation: given, Marks: []string{scale.DeleteAnnotation},
+		Name: "MachineSet", Marks: []string{scale.DeleteAnnotation},
 	})
 	require.NoError(t, w.sets.Index(t.Context()))
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context

@@ -43,8 +43,7 @@ type statusFacts struct {
 func (s *Scope) available(available int32) metav1.Condition {
 	desired, known := s.State.Replicas.Get()
 	if !known {
-		return engine.Condition(ConditionAvailable, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet,
-			"Waiting for spec.replicas set")
+		return children.WaitingForReplicas(ConditionAvailable)
 	}
 	least := desired - int32(s.facts.Strategy.MaxUnavailable)
 	if available >= least {

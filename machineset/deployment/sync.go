@@ -22,9 +22,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// GivenAnnotation of a MachineSet records what its deployment gave it, so that a value that the deployment no longer has is removed, and
-// values of other writers stay.
-const GivenAnnotation = "machinist.dev/given"
+// GivenAnnotation of a MachineSet records what its deployment gave it, see children.GivenAnnotation.
+const GivenAnnotation = children.GivenAnnotation
 
 // disableCreateAnnotation keeps a set from creating Machines: what users delete of an old set with OnDelete is not made again. Rule:
 // Cluster API's MachineSet.
@@ -122,14 +121,14 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
 	}
 	annotations[scale.LimitsAnnotation] = s.limits(one.UID).String()
-	before := children.ReadGiven(one.Metadata, GivenAnnotation)
+	before := children.ReadGiven(one.Metadata)
 	u := contract.MachineSetUpdate{MetadataUpdate: before.Changes(one.Metadata, setLabels(&s.State), annotations)}
 	kind := children.Also(s.env.kinds.Set, func(obj contract.Object, u *contract.MachineSetUpdate) error {
 		fields, err := s.env.kinds.SetMaker.SyncSet(s.Object, obj, before.Fields)
 		if err != nil {
 			return err
 		}
-		given(&s.State, fields).Record(one.Metadata, GivenAnnotation, &u.MetadataUpdate)
+		given(&s.State, fields).Record(one.Metadata, &u.MetadataUpdate)
 		return nil
 	})
 	return send(ctx, s, kind, one.Object, u)
@@ -163,5 +162,5 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return given(&s.State, fields).Of(made, GivenAnnotation)
+	return given(&s.State, fields).Of(made)
 }
