@@ -195,6 +195,9 @@ func (g *guards) isClosed() bool {
 	return g.gate.Of(types.NamespacedName{}).Silent
 }
 
+// probeEach is how often a gate looks which servers are due. A Gate that runs does each second.
+const probeEach = 30 * time.Second
+
 // probes are those of the gates of the processes, with or without a lease.
 func probes(ctx context.Context, w *World) (all []due) {
 	for _, p := range w.processes {
@@ -204,7 +207,8 @@ func probes(ctx context.Context, w *World) (all []due) {
 					return
 				}
 				g.next = w.Now().Add(time.Second)
-				g.next = w.Now().Add(g.gate.Probe(ctx))
+				g.gate.Probe(ctx)
+				g.next = w.Now().Add(probeEach)
 				w.restart(ctx, p)
 			}})
 		}

@@ -63,7 +63,6 @@ type Gate struct {
 
 	mu      sync.Mutex
 	servers map[types.NamespacedName]server // that of the Machines under the zero name
-	wake    chan struct{}
 }
 
 // server is what is known about one API server.
@@ -88,7 +87,7 @@ func NewGate(o GateOptions) (*Gate, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Gate{options: o, servers: map[types.NamespacedName]server{{}: {}}, wake: make(chan struct{}, 1)}, nil
+	return &Gate{options: o, servers: map[types.NamespacedName]server{{}: {}}}, nil
 }
 
 // Answers returns what GateOptions.Management asks for: it reads an object of a kind that does not exist in a namespace, and that it does
@@ -106,39 +105,36 @@ func Answers(reader client.Reader, kind contract.Kind, namespace string) func(co
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (g *Gate) NeedLeaderElection() bool { return false }
 
-// Start probes until the context ends.
+// Start probes until the context ends, and looks each second which servers are due.
 func (g *Gate) Start(ctx context.Context) error {
 	for {
-		timer := g.options.Clock.NewTimer(g.Probe(ctx))
+		g.Probe(ctx)
+		timer := g.options.Clock.NewTimer(time.Second)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
 		case <-timer.C():
-		case <-g.wake:
-			timer.Stop()
 		}
 	}
 }
 
-// Probe probes the servers that are due, and returns when the next one is.
-func (g *Gate) Probe(ctx context.Context) time.Duration {
+// Probe probes the servers that are due.
+func (g *Gate) Probe(ctx context.Context) {
 	var due []types.NamespacedName
 	for key, s := range g.known() {
-		if g.left(s) <= 0 {
+		if g.isDue(s) {
 			due = append(due, key)
 		}
 	}
 	workqueue.ParallelizeUntil(ctx, probesAtOnce, len(due), func(i int) { g.probe(ctx, due[i]) })
-	next, frozen := g.options.Period, 0
+	frozen := 0
 	for key, s := range g.known() {
-		next = min(next, g.left(s))
 		if s.reach.frozen && (key.Name == "" || g.shouldAnswer(ctx, key, s)) {
 			frozen++
 		}
 	}
 	g.options.Metrics.reached(frozen)
-	return max(next, time.Second)
 }
 
 // shouldAnswer reports whether the API server of a cluster is there: a cluster that is being made has none yet.
@@ -153,16 +149,13 @@ func (g *Gate) known() map[types.NamespacedName]server {
 	return maps.Clone(g.servers)
 }
 
-// left returns the time until the next probe of a server.
-func (g *Gate) left(s server) time.Duration {
+// isDue reports whether it is time for a probe of a server.
+func (g *Gate) isDue(s server) bool {
 	now, wait := g.options.Clock.Now(), g.options.Period
-	if s.asked.IsZero() || now.Before(s.asked) {
-		return 0
-	}
 	if !s.none {
 		wait = s.reach.next(g.options.Period, g.options.Tolerance)
 	}
-	return s.asked.Add(wait).Sub(now)
+	return s.asked.IsZero() || now.Before(s.asked) || !now.Before(s.asked.Add(wait))
 }
 
 func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
@@ -211,15 +204,9 @@ func (g *Gate) of(cluster types.NamespacedName) reach {
 	if cluster.Name == "" || g.options.Workload == nil {
 		return management
 	}
-	s, found := g.servers[cluster]
+	s := g.servers[cluster]
 	s.wanted = true
 	g.servers[cluster] = s
-	if !found {
-		select {
-		case g.wake <- struct{}{}:
-		default:
-		}
-	}
 	return both(management, s.reach)
 }
 
