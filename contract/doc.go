@@ -37,7 +37,7 @@
 //   - Machines: [MachineV1Beta1], [MachineV1Beta2], [KubermaticMachine], [GardenerMachine]
 //   - sets: [MachineSetV1Beta2], [MachineDeploymentV1Beta2], [MachinePoolV1Beta2], and the same in v1beta1;
 //     [KubermaticMachineSet], [KubermaticMachineDeployment], [GardenerMachineSet], [GardenerMachineDeployment]
-//   - health checks: [HealthCheckV1Beta1], [HealthCheckV1Beta2]
+//   - health checks: [HealthCheckV1Beta2]
 //   - the Cluster: [Cluster]
 //
 // [Places] lists every field of a layout; its tags say who writes it, and what its absence means. For a CRD of your own, copy the layout

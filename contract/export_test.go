@@ -64,3 +64,6 @@ func Check(l Leaf, obj map[string]any) error {
 	_, errs := l.check(obj)
 	return errors.Join(errs...)
 }
+
+// HealthCheckV1Beta1 is the layout of the kind that ClusterAPI returns for v1beta1.
+func HealthCheckV1Beta1() *HealthCheckLayout { return &healthCheckV1Beta1 }

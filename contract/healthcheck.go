@@ -96,6 +96,8 @@ var healthCheckV1Beta2 = HealthCheckLayout{
 // HealthCheckV1Beta2 returns the layout of MachineHealthCheck in cluster.x-k8s.io/v1beta2. The table is shared and must not be changed.
 func HealthCheckV1Beta2() *HealthCheckLayout { return &healthCheckV1Beta2 }
 
+// healthCheckV1Beta1 is the layout of MachineHealthCheck in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and places that
+// this version has.
 var healthCheckV1Beta1 = func() HealthCheckLayout {
 	l := healthCheckV1Beta2
 	l.NodeRules = At[[]HealthRule]("spec", "unhealthyConditions")
@@ -107,10 +109,6 @@ var healthCheckV1Beta1 = func() HealthCheckLayout {
 	l.Conditions = conditionsV1Beta1()
 	return l
 }()
-
-// HealthCheckV1Beta1 returns the layout of MachineHealthCheck in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and places
-// that this version has. The table is shared and must not be changed.
-func HealthCheckV1Beta1() *HealthCheckLayout { return &healthCheckV1Beta1 }
 
 func (l *HealthCheckLayout) read(obj map[string]any, into *HealthCheckState) error {
 	r := &reader{obj: obj}

@@ -269,6 +269,8 @@ type Kinds struct {
 	Deployment MachineDeploymentKind
 	Set        MachineSetKind
 	Machine    Kind
+	// Check is that of checks of such Machines.
+	Check HealthCheckKind
 	// Maker makes Machines of that kind for sets of that kind, and SetMaker such sets for deployments of that kind.
 	Maker    MachineMaker
 	SetMaker MachineSetMaker
@@ -277,15 +279,19 @@ type Kinds struct {
 }
 
 // ClusterAPI returns the kinds of cluster.x-k8s.io in a version, V1Beta1 or V1Beta2; for any other the error matches ErrUnknownVersion.
-func ClusterAPI(v Version) (Kinds, error) {
+func ClusterAPI(v Version) (kinds Kinds, err error) {
+	check := HealthCheckV1Beta2()
 	switch v {
 	case V1Beta2:
-		return kindsOf("cluster.x-k8s.io", string(v), MachineDeploymentV1Beta2(), MachineSetV1Beta2(), MachineV1Beta2()), nil
+		kinds = kindsOf("cluster.x-k8s.io", string(v), MachineDeploymentV1Beta2(), MachineSetV1Beta2(), MachineV1Beta2())
 	case V1Beta1:
-		return kindsOf("cluster.x-k8s.io", string(v), MachineDeploymentV1Beta1(), MachineSetV1Beta1(), MachineV1Beta1()), nil
+		kinds = kindsOf("cluster.x-k8s.io", string(v), MachineDeploymentV1Beta1(), MachineSetV1Beta1(), MachineV1Beta1())
+		check = &healthCheckV1Beta1
 	default:
 		return Kinds{}, fmt.Errorf("%w: the kinds of cluster.x-k8s.io have %s and %s, not %q", ErrUnknownVersion, V1Beta1, V1Beta2, v)
 	}
+	kinds.Check = Unstructured(kinds.Machine.GVK.GroupVersion().WithKind("MachineHealthCheck"), check)
+	return kinds, nil
 }
 
 // Kubermatic returns the kinds of cluster.k8s.io/v1alpha1. The CRD of its Machines has no status subresource.

@@ -66,7 +66,7 @@ func ExampleMachinePools() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := remediation.SetupWithManager(ctx, mgr, clusterapi.MachineHealthChecks(), nodes, remediation.Options{}); err != nil {
+	if _, err := remediation.SetupWithManager(ctx, mgr, clusterapi.Kinds(), nodes, remediation.Options{}); err != nil {
 		log.Fatal(err)
 	}
 	log.Fatal(mgr.Start(ctx))

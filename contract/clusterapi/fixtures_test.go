@@ -77,7 +77,7 @@ func machinePools() pair[contract.MachinePoolState, contract.MachinePoolUpdate] 
 }
 
 func healthChecks() pair[contract.HealthCheckState, contract.HealthCheckUpdate] {
-	return pair[contract.HealthCheckState, contract.HealthCheckUpdate]{clusterapi.MachineHealthChecks().Check,
+	return pair[contract.HealthCheckState, contract.HealthCheckUpdate]{clusterapi.Kinds().Check,
 		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineHealthCheck"), contract.HealthCheckV1Beta2())}
 }
 

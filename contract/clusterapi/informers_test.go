@@ -67,7 +67,7 @@ func startOperator(t *testing.T, env *testenv.Env) {
 	pools, err := machinepool.New(clusterapi.MachinePools(), machinepool.Ports{Ports: machines.Ports, Workload: machines.Workload},
 		machinepool.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
-	checks, err := remediation.New(clusterapi.MachineHealthChecks(),
+	checks, err := remediation.New(clusterapi.Kinds(),
 		remediation.Ports{Ports: machines.Ports, Workload: machines.Workload}, remediation.Options{Options: pass.Options{StatusDelay: -1}})
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(one.AddToManager(t.Context(), mgr), sets.AddToManager(t.Context(), mgr),

@@ -2,7 +2,6 @@ package clusterapi
 
 import (
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machine/remediation"
 	"github.com/machinist-dev/machinist/machinepool"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -45,17 +44,14 @@ func healthCheckKind() contract.HealthCheckKind {
 		func() runtime.Object { return &clusterv1.MachineHealthCheckList{} }, readHealthCheck, writeHealthCheck)
 }
 
-// Kinds returns the kinds for machineset.New and deployment.New.
+// Kinds returns the kinds for machineset.New, deployment.New and remediation.New.
 func Kinds() contract.Kinds {
-	return contract.Kinds{Deployment: deploymentKind(), Set: setKind(), Machine: Machine(), Maker: machineMaker(), SetMaker: setMaker()}
+	return contract.Kinds{
+		Deployment: deploymentKind(), Set: setKind(), Machine: Machine(), Check: healthCheckKind(), Maker: machineMaker(), SetMaker: setMaker(),
+	}
 }
 
 // MachinePools returns the kinds for machinepool.New.
 func MachinePools() machinepool.Kinds {
 	return machinepool.Kinds{Pool: poolKind(), Machine: Machine(), NewMachine: newPoolMachine}
-}
-
-// MachineHealthChecks returns the kinds for remediation.New.
-func MachineHealthChecks() remediation.Kinds {
-	return remediation.Kinds{Check: healthCheckKind(), Machine: Machine()}
 }

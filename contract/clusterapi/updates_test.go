@@ -207,9 +207,9 @@ func TestWhatIsNotThereIsNamed(t *testing.T) {
 		`{"spec":{"checks":{"unhealthyMachineConditions":[{"type":"Ready","status":"True","timeoutSeconds":-1}]}}}`: "timeoutSeconds: want 32-bit integer of seconds, found -1s",
 		`{"spec":{"checks":{"unhealthyMachineConditions":[{"type":"Ready","timeoutSeconds":1}]}}}`:                  "status: want string, found nothing",
 	} {
-		obj := decoded(t, clusterapi.MachineHealthChecks().Check, text)
+		obj := decoded(t, clusterapi.Kinds().Check, text)
 		var state contract.HealthCheckState
-		err := clusterapi.MachineHealthChecks().Check.Adapter.Read(obj, &state)
+		err := clusterapi.Kinds().Check.Adapter.Read(obj, &state)
 		require.ErrorIs(t, err, contract.ErrWrongType)
 		require.ErrorContains(t, err, want, fmt.Sprint(text))
 		healthChecks().agree(t, obj, contract.HealthCheckUpdate{})

@@ -137,7 +137,7 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) 
 		require.NoError(t, sets.AddToManager(ctx, mgr))
 	}
 	if o.Kinds.MachineHealthChecks {
-		checks, err := remediation.New(healthCheckKinds(o.Kinds.Group), remediation.Ports{Ports: ports.Ports, Workload: ports.Workload},
+		checks, err := remediation.New(kindsOf(o.Kinds.Group), remediation.Ports{Ports: ports.Ports, Workload: ports.Workload},
 			remediation.Options{Checks: joining(o.Kinds.JoinTimeout)})
 		require.NoError(t, err)
 		require.NoError(t, checks.AddToManager(ctx, mgr))

@@ -16,17 +16,11 @@ import (
 
 const healthCheckResource = "machinehealthchecks"
 
-// healthCheckKinds are the kinds that health checks use. Their Machines have the Go type of the Machine reconciler, so that both share one
-// cache.
-func healthCheckKinds(group api.Group) remediation.Kinds {
-	return remediation.Kinds{Check: group.MachineHealthCheck(), Machine: group.Machine()}
-}
-
 // healthCheckWiring is the configuration for health checks, which determines the rights. The name of a template's kind is that of the
 // requests with the suffix Template.
 func healthCheckWiring(o settings) remediation.Wiring {
 	w := remediation.Wiring{
-		Kinds: healthCheckKinds(o.Kinds.Group), Requests: o.Printing.RemediationResources, Clusters: o.followsClusters(), Events: true,
+		Kinds: kindsOf(o.Kinds.Group), Requests: o.Printing.RemediationResources, Clusters: o.followsClusters(), Events: true,
 		OwnerReferencesEnforced: o.Printing.OwnersEnforced,
 	}
 	for _, request := range o.Printing.RemediationResources {
@@ -50,7 +44,7 @@ func addHealthChecks(
 	if guards.gate != nil {
 		judges.ReachOf = guards.gate.Of
 	}
-	r, err := remediation.New(healthCheckKinds(o.Kinds.Group), judges, remediation.Options{
+	r, err := remediation.New(kindsOf(o.Kinds.Group), judges, remediation.Options{
 		Options: shared, Matching: machines.Matching, Checks: joining(o.Kinds.JoinTimeout),
 	})
 	if err != nil {

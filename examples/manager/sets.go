@@ -20,9 +20,10 @@ func kindsOf(group api.Group) contract.Kinds {
 	machines, sets := group.Machine(), group.MachineSet()
 	machine, set, deployment := group.Layouts()
 	return contract.Kinds{
-		Deployment: group.MachineDeployment(), Set: sets, Machine: machines, AllRevisions: group == api.Gardener,
-		Maker:    contract.UnstructuredMaker(set, machines.GVK, machine),
-		SetMaker: contract.UnstructuredSetMaker(deployment, sets.GVK, set),
+		Deployment: group.MachineDeployment(), Set: sets, Machine: machines, Check: group.MachineHealthCheck(),
+		AllRevisions: group == api.Gardener,
+		Maker:        contract.UnstructuredMaker(set, machines.GVK, machine),
+		SetMaker:     contract.UnstructuredSetMaker(deployment, sets.GVK, set),
 	}
 }
 

@@ -170,7 +170,7 @@ func hasLabels(obj, m *unstructured.Unstructured) bool {
 // setUpHealth adds the reconcilers of the library, and beside them those of health checks and of the safety, as examples/manager does.
 func (m *manager) setUpHealth(ctx context.Context) error {
 	w, p := m.process.world, m.process
-	kinds, unknown := remediation.ClusterAPI(contract.V1Beta2)
+	kinds, unknown := contract.ClusterAPI(contract.V1Beta2)
 	gate, err := guard.NewGate(guard.GateOptions{
 		Clock: p.clock(), Management: func(context.Context) error { return w.probe(p, kinds.Machine) },
 	})

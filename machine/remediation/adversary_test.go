@@ -350,8 +350,8 @@ func TestANewReconcilerNeedsKindsAndPorts(t *testing.T) {
 	w := newWorld(t, contract.V1Beta2)
 	_, err := remediation.New(w.kinds, remediation.Ports{}, remediation.Options{})
 	require.ErrorContains(t, err, "Ports.Client")
-	_, err = remediation.New(remediation.Kinds{}, remediation.Ports{}, remediation.Options{})
+	_, err = remediation.New(contract.Kinds{}, remediation.Ports{}, remediation.Options{})
 	require.ErrorContains(t, err, "Kinds.Machine needs a GVK")
-	_, err = remediation.ClusterAPI(contract.V1Alpha4)
+	_, err = contract.ClusterAPI(contract.V1Alpha4)
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 }

@@ -2,10 +2,10 @@
 //
 // # Usage
 //
-// [SetupWithManager] adds a [Reconciler] to a manager, and [ClusterAPI] names Cluster API's kinds in both of its versions: its
-// MachineHealthChecks work as they are. The access to Nodes is that of the reconciler of Machines:
+// [SetupWithManager] adds a [Reconciler] to a manager, with the kinds of checks and Machines. Cluster API's MachineHealthChecks work as they
+// are, in both of its versions. The access to Nodes is that of the reconciler of Machines:
 //
-//	kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+//	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 //	nodes, err := cluster.WorkloadOptions{}.FromManager(ctx, mgr)
 //	_, err = remediation.SetupWithManager(ctx, mgr, kinds, nodes, remediation.Options{})
 //

@@ -19,7 +19,7 @@ import (
 // Cluster API's MachineHealthChecks, with conditions of node-problem-detector that Gardener judges Nodes by.
 func ExampleSetupWithManager() {
 	_ = func(ctx context.Context, mgr ctrl.Manager) error {
-		kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+		kinds, err := contract.ClusterAPI(contract.V1Beta2)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func ExampleNew() {
 		}
 		ports := remediation.Ports{Ports: pass.PortsFromManager(mgr), Workload: nodes}
 		ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-		kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+		kinds, err := contract.ClusterAPI(contract.V1Beta2)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func ExampleNew() {
 
 // The rights of a reconciler, for a ClusterRole.
 func ExamplePolicyRules() {
-	kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	if err != nil {
 		fmt.Println(err)
 	}

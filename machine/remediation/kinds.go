@@ -13,30 +13,9 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// Kinds are the kinds of objects that a Reconciler uses. Both are required.
-type Kinds struct {
-	Check   contract.HealthCheckKind
-	Machine contract.Kind
-}
-
-// ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error matches
-// contract.ErrUnknownVersion.
-func ClusterAPI(v contract.Version) (Kinds, error) {
-	kinds, err := contract.ClusterAPI(v)
-	if err != nil {
-		return Kinds{}, err
-	}
-	check := contract.HealthCheckV1Beta2()
-	if v == contract.V1Beta1 {
-		check = contract.HealthCheckV1Beta1()
-	}
-	gvk := kinds.Machine.GVK.GroupVersion().WithKind("MachineHealthCheck")
-	return Kinds{Check: contract.Unstructured(gvk, check), Machine: kinds.Machine}, nil
-}
-
 // validate reports what is missing. Without annotations the ledger would be lost, and without conditions of Machines every pass would mark
 // them again.
-func (k Kinds) validate() error {
+func validate(k contract.Kinds) error {
 	err := engine.CheckKind("Kinds.Machine", k.Machine)
 	if err != nil || engine.CheckKind("Kinds.Check", k.Check) != nil { // New reports the check's own
 		return err

@@ -22,7 +22,7 @@ type Reconciler struct {
 	*reconciler
 
 	frame     *engine.Frame[contract.HealthCheckState, contract.HealthCheckUpdate]
-	kinds     Kinds
+	kinds     contract.Kinds
 	ports     Ports
 	options   Options
 	workloads *cluster.Tracker
@@ -30,9 +30,9 @@ type Reconciler struct {
 
 // New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
 // SetupWithManager, which fills the ports from a manager.
-func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
+func New(kinds contract.Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Check)
-	frame, err := engine.NewFrame("health check reconciler", kinds.Check, "", ports.Ports, options.Options, kinds.validate())
+	frame, err := engine.NewFrame("health check reconciler", kinds.Check, "", ports.Ports, options.Options, validate(kinds))
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. w is the access to Nodes, which it shares with the
 // reconciler of Machines. It reads no Clusters: to use them, or Nodes of workload clusters, fill Ports and call New and AddToManager. The
 // required rights are PolicyRules and NodePolicyRules.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, w cluster.Workload, options Options) (*Reconciler, error) {
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, w cluster.Workload, options Options) (*Reconciler, error) {
 	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Check).Name, func() (*Reconciler, error) {
 		return New(kinds, Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, options)
 	})
@@ -55,7 +55,7 @@ func (r *Reconciler) Index(ctx context.Context) error {
 // Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
 type Wiring struct {
 	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
-	Kinds Kinds
+	Kinds contract.Kinds
 	// Templates are the kinds of remediation templates that checks may refer to, as resources, and Requests those of what is made from them.
 	Templates, Requests []schema.GroupResource
 	// Clusters: Ports.ClusterOf is that of external.Clusters.

@@ -69,7 +69,7 @@ func fleetChecks(conditions bool) contract.HealthCheckKind {
 }
 
 func TestAHealthCheckMayHaveAGoTypeOfItsOwn(t *testing.T) {
-	kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	kinds.Check = fleetChecks(true)
 	_, err = remediation.New(kinds, remediation.Ports{}, remediation.Options{})
@@ -96,7 +96,7 @@ func TestRightsAreThoseOfTheParts(t *testing.T) {
 		return all
 	}
 	inAnyOrder := cmpopts.SortSlices(strings.Compare)
-	kinds, err := remediation.ClusterAPI(contract.V1Beta1)
+	kinds, err := contract.ClusterAPI(contract.V1Beta1)
 	require.NoError(t, err)
 	bare := map[string][]string{
 		"machinehealthchecks.cluster.x-k8s.io": {"list", "watch", "patch"}, "machinehealthchecks/status.cluster.x-k8s.io": {"patch"},

@@ -33,7 +33,7 @@ type world struct {
 
 	t       testing.TB
 	version contract.Version
-	kinds   remediation.Kinds
+	kinds   contract.Kinds
 	// ports changes the ports of the reconciler under test.
 	ports func(*remediation.Ports)
 }
@@ -45,7 +45,7 @@ func newWorld(t testing.TB, version contract.Version) *world {
 
 func newWorldWith(t testing.TB, version contract.Version, options fake.Options) *world {
 	t.Helper()
-	kinds, err := remediation.ClusterAPI(version)
+	kinds, err := contract.ClusterAPI(version)
 	require.NoError(t, err)
 	options.Kinds = []fake.ServedKind{{GVK: kinds.Check.GVK, Status: true}, {GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(),
 		Status: true}}

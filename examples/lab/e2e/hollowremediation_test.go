@@ -93,20 +93,16 @@ func (w *kubeletWorld) reconcilers(ctx context.Context, mgr ctrl.Manager) error 
 	if err != nil {
 		return err
 	}
-	sets, err := contract.ClusterAPI(contract.V1Beta1)
+	kinds, err := contract.ClusterAPI(contract.V1Beta1)
 	if err != nil {
 		return err
 	}
-	checks, err := remediation.ClusterAPI(contract.V1Beta1)
+	machines, err := machine.New(kinds.Machine, ports, machine.Options{Steps: steps, Policy: ofSilentNodes()})
 	if err != nil {
 		return err
 	}
-	machines, err := machine.New(sets.Machine, ports, machine.Options{Steps: steps, Policy: ofSilentNodes()})
-	if err != nil {
-		return err
-	}
-	_, set := machineset.SetupWithManager(ctx, mgr, sets, machineset.Options{})
-	_, check := remediation.SetupWithManager(ctx, mgr, checks, ports.Workload, remediation.Options{})
+	_, set := machineset.SetupWithManager(ctx, mgr, kinds, machineset.Options{})
+	_, check := remediation.SetupWithManager(ctx, mgr, kinds, ports.Workload, remediation.Options{})
 	return errors.Join(machines.AddToManager(ctx, mgr), set, check)
 }
 

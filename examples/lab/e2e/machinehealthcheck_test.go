@@ -206,7 +206,7 @@ func remediatesWithItsRights(t *testing.T, w *world) {
 	request := schema.GroupVersionKind{Group: "remediation.example.com", Version: "v1", Kind: "PowerCycle"}
 	template := request.GroupVersion().WithKind("PowerCycleTemplate")
 	require.NoError(t, cluster.InstallCRDs(t.Context(), w.plane.Config(), fake.CRD(request), fake.CRD(template)))
-	kinds, err := remediation.ClusterAPI(contract.V1Beta2)
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	user, err := rights.Grant(t.Context(), w.plane, "health-checks-alone", rights.Asked{Cluster: contract.MergePolicyRules(
 		remediation.NodePolicyRules(), remediation.PolicyRules(remediation.Wiring{
@@ -259,7 +259,7 @@ func remediatesWithItsRights(t *testing.T, w *world) {
 }
 
 // runsAlone runs the reconciler of health checks in this process as a user.
-func runsAlone(t *testing.T, user *rights.User, kinds remediation.Kinds) (stop func()) {
+func runsAlone(t *testing.T, user *rights.User, kinds contract.Kinds) (stop func()) {
 	t.Helper()
 	mgr, err := ctrl.NewManager(user.Config(), ctrl.Options{
 		Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{UsePriorityQueue: new(false)},
