@@ -70,7 +70,8 @@ func ExamplePolicyRules() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	for _, rule := range contract.MergePolicyRules(remediation.PolicyRules(remediation.Wiring{Kinds: kinds}), remediation.NodePolicyRules()) {
+	checks, nodes := remediation.PolicyRules(remediation.Wiring{Kinds: kinds}), cluster.WorkloadPolicyRules(cluster.WorkloadWiring{})
+	for _, rule := range contract.MergePolicyRules(checks, nodes) {
 		fmt.Println(rule.APIGroups, rule.Resources, rule.Verbs)
 	}
 	// Output:

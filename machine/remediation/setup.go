@@ -17,7 +17,7 @@ import (
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. w is the access to Nodes, which it shares with the
 // reconciler of Machines. It reads no Clusters: to use them, or Nodes of workload clusters, fill Ports and call New and AddToManager. The
-// required rights are PolicyRules and NodePolicyRules.
+// required rights are PolicyRules, and cluster.WorkloadPolicyRules where the Nodes are.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, w cluster.Workload, options Options) (*Reconciler, error) {
 	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Check).Name, func() (*Reconciler, error) {
 		return New(kinds, Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, options)
@@ -89,10 +89,4 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		rules = append(rules, engine.Rule(request, "list", "watch", "create", "delete"))
 	}
 	return contract.MergePolicyRules(rules)
-}
-
-// NodePolicyRules are the rights that a Reconciler needs where the Nodes are: to list and watch them, and to get one to make sure that it
-// is gone or unhealthy.
-func NodePolicyRules() []rbacv1.PolicyRule {
-	return cluster.WorkloadPolicyRules(cluster.WorkloadWiring{})
 }

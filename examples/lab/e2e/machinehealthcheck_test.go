@@ -209,7 +209,7 @@ func remediatesWithItsRights(t *testing.T, w *world) {
 	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	user, err := rights.Grant(t.Context(), w.plane, "health-checks-alone", rights.Asked{Cluster: contract.MergePolicyRules(
-		remediation.NodePolicyRules(), remediation.PolicyRules(remediation.Wiring{
+		workloads.WorkloadPolicyRules(workloads.WorkloadWiring{}), remediation.PolicyRules(remediation.Wiring{
 			Kinds: kinds, Events: true, Templates: []schema.GroupResource{{Group: request.Group, Resource: "powercycletemplates"}},
 			Requests: []schema.GroupResource{{Group: request.Group, Resource: "powercycles"}},
 		}))})
