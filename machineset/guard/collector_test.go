@@ -121,10 +121,10 @@ func TestAnOrphanIsReportedInADryRunAndDeletedAfterConfirmations(t *testing.T) {
 				require.Equal(t, pass+1, r.Orphans[0].Confirmations)
 				require.Equal(t, "vm-m-1", r.Orphans[0].Name)
 				require.Equal(t, "default/demo", r.Orphans[0].Cluster)
-				require.False(t, r.Orphans[0].Due)
+				require.NotEmpty(t, r.Orphans[0].Waits)
 			}
 			r := f.pass()
-			require.True(t, r.Orphans[0].Due)
+			require.Empty(t, r.Orphans[0].Waits)
 			require.Equal(t, deletes, r.Orphans[0].Deleted)
 			require.Equal(t, !deletes, r.DryRun)
 			require.Contains(t, <-f.recorder.Events, "Warning OrphanInstanceFound Instance fake://2 has no Machine")

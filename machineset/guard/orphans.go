@@ -94,8 +94,7 @@ type Orphan struct {
 	Instance
 	sighting
 
-	// Due: it may be deleted. Waits says otherwise why not yet. Deleted: its deletion was requested, by who carries the plan out.
-	Due     bool   `json:"due"`
+	// Waits says why it may not be deleted yet, and is empty when it may. Deleted: its deletion was requested, by who carries the plan out.
 	Waits   string `json:"waits,omitempty"`
 	Deleted bool   `json:"deleted"`
 }
@@ -155,7 +154,7 @@ func planOrphans(f orphanFacts) orphanPlan {
 
 // choose takes up to some of the orphans that are due.
 func (p *orphanPlan) choose(limit int, now time.Time) {
-	due := slices.DeleteFunc(slices.Clone(p.Orphans), func(o Orphan) bool { return !o.Due })
+	due := slices.DeleteFunc(slices.Clone(p.Orphans), func(o Orphan) bool { return o.Waits != "" })
 	slices.SortStableFunc(due, func(a, b Orphan) int { return a.Asked.Compare(b.Asked) })
 	for _, o := range due[:min(limit, len(due))] {
 		p.Delete = append(p.Delete, o.Instance)
@@ -196,19 +195,14 @@ func (p *orphanPlan) look(f orphanFacts, limits OrphanLimits, known owners, inst
 			}
 			continue
 		}
-		s, found := f.Seen[key]
-		if why != "" {
-			if found {
-				p.Seen[key] = s
-			}
-			p.Orphans = append(p.Orphans, Orphan{Instance: i, sighting: s, Waits: why})
-			continue
+		s := f.Seen[key]
+		if why == "" {
+			s = s.again(f.Now, limits.Spacing)
 		}
-		s = s.again(f.Now, limits.Spacing)
-		p.Seen[key] = s
-		o := Orphan{Instance: i, sighting: s, Waits: s.waits(f.Now, limits)}
-		o.Due = o.Waits == ""
-		p.Orphans = append(p.Orphans, o)
+		if s.Confirmations > 0 {
+			p.Seen[key] = s
+		}
+		p.Orphans = append(p.Orphans, Orphan{Instance: i, sighting: s, Waits: cmp.Or(why, s.waits(f.Now, limits))})
 	}
 }
 
