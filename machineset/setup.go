@@ -25,9 +25,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kind
 // A set is reconciled when its Machines are created, deleted or being deleted, when their labels, annotations, owners or
 // Nodes change, and when one of their conditions does. Events of many Machines at once cause one pass.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.frame.AddToManager(ctx, mgr, r, r.IndexMachines, func(b *engine.Builder) {
-		b.Watches(r.machines.Watched(), r.machines.Events())
-	})
+	return r.frame.AddToManager(ctx, mgr, r, r.IndexMachines, r.machines.Watch)
 }
 
 // IndexMachines registers the indexes of Machines and sets with the cache. AddToManager calls it. If you call ReconcileObject from your

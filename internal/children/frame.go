@@ -128,11 +128,10 @@ const gather = 100 * time.Millisecond
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Watched returns an empty object of the children's kind, whose events Events handles.
-func (f *Frame[S, U, CS, CU]) Watched() client.Object { return engine.NewObject(f.kind) }
-
-// Events enqueues the owner of a child, or the owners that may adopt it. Events of many children at once cause one pass.
-func (f *Frame[S, U, CS, CU]) Events() handler.EventHandler { return Gathered(f.ownersOf) }
+// Watch enqueues the owner of a child that changes, or the owners that may adopt it. Events of many children at once cause one pass.
+func (f *Frame[S, U, CS, CU]) Watch(b *engine.Builder) {
+	b.Watches(engine.NewObject(f.kind), Gathered(f.ownersOf))
+}
 
 // Gathered enqueues whom an event concerns 100 ms later, so that events of many objects at once cause one pass. An update concerns those of
 // the object before it too.

@@ -81,7 +81,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kind
 // started. A deployment is reconciled when its sets or their Machines change.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	return r.frame.AddToManager(ctx, mgr, r, r.Index, func(b *engine.Builder) {
-		b.Watches(r.sets.Watched(), r.sets.Events()).Watches(engine.NewObject(r.kinds.Machine), r.machineEvents())
+		r.sets.Watch(b)
+		b.Watches(engine.NewObject(r.kinds.Machine), r.machineEvents())
 	})
 }
 
