@@ -132,7 +132,8 @@ func (w *world) facts(t *testing.T, most string, at time.Time) healthcheck.PlanF
 			e.Gone = at.Unix()
 		}
 	}
-	f := healthcheck.PlanFacts{Machines: slices.Clone(w.machines), Limit: limit(t, most), Ledger: w.ledger, Known: w.known, Now: at}
+	f := healthcheck.PlanFacts{Machines: slices.Clone(w.machines), Ledger: w.ledger, Known: w.known, Now: at}
+	f.MaxUnhealthy, f.UnhealthyRange = limits(most)
 	if w.calm {
 		for i := range f.Machines {
 			f.Machines[i].Domain = ""

@@ -12,7 +12,7 @@
 //
 // # All Machines of a check
 //
-// [Plan] decides about all Machines of one MachineHealthCheck: whether the [Limit] of the check allows remediation at all, and which
+// [Plan] decides about all Machines of one MachineHealthCheck: whether the limit of the check allows remediation at all, and which
 // Machines are marked. An [Outcome] says of each unhealthy Machine what happens to it, or why nothing does. Beside the limit:
 //
 //   - when all Machines become unhealthy at once, or most of a failure domain, that is an outage, and none of them is marked. Machines

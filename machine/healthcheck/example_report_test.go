@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
@@ -35,18 +32,14 @@ func ExampleVerdict() {
 			unstarted++
 		}
 	}
-	byAction := func(limit healthcheck.Limit) map[healthcheck.Action][]string {
-		names := map[healthcheck.Action][]string{}
-		for _, o := range healthcheck.Plan(healthcheck.PlanFacts{Machines: machines, Limit: limit, Known: true, Now: now}).Outcomes {
-			names[o.Action] = append(names[o.Action], o.Name)
-		}
-		return names
+	byAction := map[healthcheck.Action][]string{}
+	for _, o := range healthcheck.Plan(healthcheck.PlanFacts{Machines: machines, Known: true, Now: now}).Outcomes {
+		byAction[o.Action] = append(byAction[o.Action], o.Name)
 	}
-	unlimited, err := healthcheck.ParseLimit(contract.Opt[intstr.IntOrString]{}, "")
-	fmt.Println(nodeState(false, false) == healthcheck.NodeGone, classes[healthcheck.Unhealthy], unstarted, err)
-	fmt.Println(byAction(unlimited)[healthcheck.ActionMark])
+	fmt.Println(nodeState(false, false) == healthcheck.NodeGone, classes[healthcheck.Unhealthy], unstarted)
+	fmt.Println(byAction[healthcheck.ActionMark])
 	// Output:
-	// false 1 1 <nil>
+	// false 1 1
 	// [b]
 }
 

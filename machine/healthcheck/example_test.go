@@ -39,7 +39,6 @@ func ExampleEvaluate() {
 // A zone fails: its Machines are not replaced, and one elsewhere is.
 func ExamplePlan() {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	limit, _ := healthcheck.ParseLimit(contract.Some(intstr.FromString("60%")), "")
 	var machines []healthcheck.Machine
 	for name, since := range map[string]time.Duration{"a-1": 10 * time.Minute, "a-2": 11 * time.Minute, "b-1": 0, "b-2": 3 * time.Hour,
 		"b-3": 0} {
@@ -50,7 +49,9 @@ func ExamplePlan() {
 		}
 		machines = append(machines, m)
 	}
-	plan := healthcheck.Plan(healthcheck.PlanFacts{Machines: machines, Limit: limit, Known: true, Now: now})
+	plan := healthcheck.Plan(healthcheck.PlanFacts{
+		Machines: machines, MaxUnhealthy: contract.Some(intstr.FromString("60%")), Known: true, Now: now,
+	})
 	for _, o := range plan.Outcomes {
 		fmt.Println(strings.TrimSpace(fmt.Sprint(o.Name, " ", o.Action, " ", o.Reason)))
 	}

@@ -1,7 +1,13 @@
 package healthcheck
 
 // Names that only tests need.
-var ErrLimit = errLimit
+var (
+	ErrLimit   = errLimit
+	ParseLimit = parseLimit
+)
+
+// Limit is limit.
+type Limit = limit
 
 // Expiry is expiry.
 const Expiry = expiry
@@ -19,7 +25,7 @@ func Outages(f PlanFacts) (all []string) {
 }
 
 // Allows is allows.
-func (l Limit) Allows(total, unhealthy int) (allowed bool, remaining int) {
+func (l limit) Allows(total, unhealthy int) (allowed bool, remaining int) {
 	return l.allows(total, unhealthy)
 }
 

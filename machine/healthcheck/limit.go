@@ -14,23 +14,22 @@ import (
 // errLimit is the error for a maximum or a range that cannot be read.
 var errLimit = errors.New("the limit of unhealthy Machines cannot be read")
 
-// Limit says up to how many unhealthy Machines they are remediated at all. The zero Limit is Cluster API's default, 100%.
-type Limit struct {
+// limit says up to how many unhealthy Machines they are remediated at all. The zero limit is Cluster API's default, 100%.
+type limit struct {
 	least int
 	most  contract.Opt[intstr.IntOrString]
 	in    string // the text of the range, empty without
 }
 
-// ParseLimit reads the two limits of a MachineHealthCheck: max is a number or a percentage such as 40%, and inRange a range such as [3-5],
-// both ends included, that takes precedence. Absent and empty mean none.
-func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit, error) {
+// parseLimit reads PlanFacts.MaxUnhealthy and UnhealthyRange.
+func parseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (limit, error) {
 	if inRange == "" {
-		limit := Limit{most: maximum}
-		value := limit.value()
+		l := limit{most: maximum}
+		value := l.value()
 		if n, err := intstr.GetScaledValueFromIntOrPercent(&value, 100, false); err != nil || n < 0 {
-			return Limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", errLimit, value.String())
+			return limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", errLimit, value.String())
 		}
-		return limit, nil
+		return l, nil
 	}
 	inner, opened := strings.CutPrefix(inRange, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
@@ -38,26 +37,26 @@ func ParseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (Limit
 	from, errFrom := strconv.ParseUint(least, 10, 31)
 	to, errTo := strconv.ParseUint(most, 10, 31)
 	if !opened || !closed || !parts || errFrom != nil || errTo != nil || to < from {
-		return Limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", errLimit, inRange)
+		return limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", errLimit, inRange)
 	}
-	return Limit{least: int(from), most: contract.Some(intstr.FromInt32(int32(to))), in: inRange}, nil //nolint:gosec // 31 bits
+	return limit{least: int(from), most: contract.Some(intstr.FromInt32(int32(to))), in: inRange}, nil //nolint:gosec // 31 bits
 }
 
 // allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
 // not. Rule: Cluster API's isAllowedRemediation.
-func (l Limit) allows(total, unhealthy int) (allowed bool, remaining int) {
+func (l limit) allows(total, unhealthy int) (allowed bool, remaining int) {
 	value := l.value()
-	most, _ := intstr.GetScaledValueFromIntOrPercent(&value, total, false) // ParseLimit has seen it
+	most, _ := intstr.GetScaledValueFromIntOrPercent(&value, total, false) // parseLimit has seen it
 	if unhealthy < l.least || unhealthy > most {
 		return false, 0
 	}
 	return true, most - unhealthy
 }
 
-func (l Limit) value() intstr.IntOrString { return l.most.Or(intstr.FromString("100%")) }
+func (l limit) value() intstr.IntOrString { return l.most.Or(intstr.FromString("100%")) }
 
 // refusal is the message for a number that is not allowed. The words are Cluster API's.
-func (l Limit) refusal(total, unhealthy int) string {
+func (l limit) refusal(total, unhealthy int) string {
 	value := l.value()
 	what, limit := "exceeds maxUnhealthy", "maxUnhealthy: "+value.String()
 	if l.in != "" {

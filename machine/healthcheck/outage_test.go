@@ -151,13 +151,13 @@ func TestAnOutageIsFollowedWhileTheLimitCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h := fails(t, "uuhh", "aabb")
 	h.then(0)
-	h.LimitErr = healthcheck.ErrLimit
+	h.UnhealthyRange = "any"
 	h.then(time.Minute)
 	require.Equal(t, map[string]int64{"a": 0}, h.Ledger.Outages)
 	h.recover(0)
 	h.then(time.Minute)
 	require.Equal(t, map[string]int64{"a": h.Now.Unix()}, h.Ledger.Outages)
-	h.LimitErr = nil
+	h.UnhealthyRange = ""
 	require.Equal(t, "None Hold/Outage None None", h.then(4*time.Minute))
 	require.Equal(t, "None Mark None None", h.then(time.Minute))
 }

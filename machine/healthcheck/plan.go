@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // Machine is a Machine of a check as Plan sees it.
@@ -30,9 +33,10 @@ type PlanFacts struct {
 	// check for each.
 	Machines []Machine
 	Shared   []string
-	Limit    Limit
-	// LimitErr says why the limit is unknown; then nothing is remediated.
-	LimitErr error
+	// MaxUnhealthy and UnhealthyRange are the limits of the check: a number or a percentage such as 40%, and a range such as [3-5], both ends
+	// included, that takes precedence. Absent and empty mean none. While they cannot be read, nothing is remediated.
+	MaxUnhealthy   contract.Opt[intstr.IntOrString]
+	UnhealthyRange string
 	// Ledger is that of the check, and Known says that there is one.
 	Ledger Ledger
 	Known  bool
@@ -183,13 +187,14 @@ func (m *Machine) counts() Class {
 // allow applies the limit.
 func (p *plan) allow() {
 	p.out.Reason = ReasonRemediationAllowed
-	if p.LimitErr != nil {
-		p.out.Reason, p.out.Message = ReasonLimitUnreadable, p.LimitErr.Error()+": nothing is remediated"
+	limit, err := parseLimit(p.MaxUnhealthy, p.UnhealthyRange)
+	if err != nil {
+		p.out.Reason, p.out.Message = ReasonLimitUnreadable, err.Error()+": nothing is remediated"
 		return
 	}
 	total := p.out.Expected + p.missing
-	if p.out.Allowed, p.out.Remaining = p.Limit.allows(total, p.bad); !p.out.Allowed {
-		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, p.Limit.refusal(total, p.bad)
+	if p.out.Allowed, p.out.Remaining = limit.allows(total, p.bad); !p.out.Allowed {
+		p.out.Reason, p.out.Message = ReasonTooManyUnhealthy, limit.refusal(total, p.bad)
 		if p.missing > 0 {
 			p.out.Message += fmt.Sprintf("; %d of them are gone or not judged by this check, and nothing has taken their place yet", p.missing)
 		}

@@ -45,21 +45,26 @@ func fleet(states string) []healthcheck.Machine {
 	return all
 }
 
+// limits are a maximum or a range.
+func limits(text string) (contract.Opt[intstr.IntOrString], string) {
+	if strings.HasPrefix(text, "[") {
+		return contract.Opt[intstr.IntOrString]{}, text
+	}
+	return contract.Some(intstr.Parse(text)), ""
+}
+
 func limit(t *testing.T, text string) healthcheck.Limit {
 	t.Helper()
-	value := intstr.Parse(text)
-	inRange := ""
-	if strings.HasPrefix(text, "[") {
-		inRange = text
-	}
-	l, err := healthcheck.ParseLimit(contract.Some(value), inRange)
+	l, err := healthcheck.ParseLimit(limits(text))
 	require.NoError(t, err)
 	return l
 }
 
 func planned(t *testing.T, states, most string) healthcheck.PlanFacts {
 	t.Helper()
-	return healthcheck.PlanFacts{Machines: fleet(states), Limit: limit(t, most), Known: true, Now: now}
+	f := healthcheck.PlanFacts{Machines: fleet(states), Known: true, Now: now}
+	f.MaxUnhealthy, f.UnhealthyRange = limits(most)
+	return f
 }
 
 // acts are the outcomes in the order of the Machines.
@@ -132,7 +137,7 @@ func TestAPlanSaysOfEachMachineWhatHappensToIt(t *testing.T) {
 			"Hold/NoOwner None", true, healthcheck.ReasonRemediationAllowed},
 		"but an external remediation": {"uh", "50%", func(f *healthcheck.PlanFacts) { f.Machines[0].Group, f.External = "", true },
 			"Mark None", true, healthcheck.ReasonRemediationAllowed},
-		"a limit that cannot be read": {"uh", "50%", func(f *healthcheck.PlanFacts) { f.LimitErr = healthcheck.ErrLimit },
+		"a limit that cannot be read": {"uh", "50%", func(f *healthcheck.PlanFacts) { f.UnhealthyRange = "any" },
 			"Hold/LimitUnreadable None", false, healthcheck.ReasonLimitUnreadable},
 		"healthy again": {"mhh", "50%", func(f *healthcheck.PlanFacts) {
 			f.Machines[0].Verdict = healthcheck.Verdict{Class: healthcheck.Healthy}

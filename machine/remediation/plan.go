@@ -21,13 +21,13 @@ const ReasonSelectorUnreadable = "SelectorUnreadable"
 func planStep(ctx context.Context, s *scope) (result, error) {
 	s.recordRequests()
 	facts := healthcheck.PlanFacts{
-		Ledger: s.ledger, Known: s.ledgerKnown, Shared: s.shared, External: s.external(), Now: s.Now,
-		Machines: make([]healthcheck.Machine, 0, len(s.members)),
+		Machines: make([]healthcheck.Machine, 0, len(s.members)), Shared: s.shared,
+		MaxUnhealthy: s.State.MaxUnhealthy, UnhealthyRange: s.State.UnhealthyRange,
+		Ledger: s.ledger, Known: s.ledgerKnown, External: s.external(), Now: s.Now,
 	}
 	for _, m := range s.members {
 		facts.Machines = append(facts.Machines, m.plan)
 	}
-	facts.Limit, facts.LimitErr = healthcheck.ParseLimit(s.State.MaxUnhealthy, s.State.UnhealthyRange)
 	s.decision = healthcheck.Plan(facts)
 	s.Requeue(s.decision.NextCheck)
 	text := s.decision.Ledger.String()
