@@ -47,7 +47,7 @@ func TestWhoReplacesABrokenOutdatedMachine(t *testing.T) {
 					s.State.RolloutPaused, s.facts.Paused = is.paused, is.paused || is.frozen
 					s.plan.Stands, s.plan.Current.UID = is.blocked || s.facts.Paused, current
 					got := s.limits("old").String()
-					limits, err := scale.ParseLimits(got)
+					limits, err := scale.LimitsOf(&contract.Metadata{Annotations: map[string]string{scale.LimitsAnnotation: got}}, true)
 					require.NoError(t, err)
 					require.Equal(t, limits, s.limits("old"))
 					if s.keepsFromCreating(old) && got == alone {

@@ -177,7 +177,7 @@ func (p *plot) act() {
 	for _, m := range alive[:max(len(alive)-s.replicas, 0)] {
 		p.remove(s, m.name)
 	}
-	limits, err := scale.ParseLimits(s.limits)
+	limits, err := scale.LimitsOf(&contract.Metadata{Annotations: map[string]string{scale.LimitsAnnotation: s.limits}}, true)
 	require.NoError(p.t, err)
 	record := s.record
 	record.From, record.Count = 0, 0 // without a back-off

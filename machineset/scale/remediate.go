@@ -30,19 +30,10 @@ type RemediationLimits struct {
 // String returns the value of LimitsAnnotation. Equal limits give equal texts.
 func (l RemediationLimits) String() string { return textOf(l) }
 
-// ParseLimits reads what String returns. A text with anything else cannot be read: limits would be left out.
-func ParseLimits(text string) (l RemediationLimits, err error) {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err = decoder.Decode(&l); err != nil {
-		return RemediationLimits{}, fmt.Errorf("limits of remediation %q: %w", text, err)
-	}
-	return l, nil
-}
-
 // LimitsOf returns the limits of a set. controlled: another object controls the set. Of one that says nothing, which is not a deployment of
-// this module or has yet to write, it is unknown what else it does: one Machine at a time, and none that is available.
-func LimitsOf(set *contract.Metadata, controlled bool) (RemediationLimits, error) {
+// this module or has yet to write, it is unknown what else it does: one Machine at a time, and none that is available. A text with anything
+// but what String returns cannot be read: limits would be left out.
+func LimitsOf(set *contract.Metadata, controlled bool) (l RemediationLimits, err error) {
 	text, said := set.Annotations[LimitsAnnotation]
 	switch {
 	case !controlled:
@@ -50,7 +41,12 @@ func LimitsOf(set *contract.Metadata, controlled bool) (RemediationLimits, error
 	case !said:
 		return RemediationLimits{MaxInFlight: new(1)}, nil
 	}
-	return ParseLimits(text)
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err = decoder.Decode(&l); err != nil {
+		return RemediationLimits{}, fmt.Errorf("limits of remediation %q: %w", text, err)
+	}
+	return l, nil
 }
 
 // RemediationFacts are what the replacement of Machines depends on that a health check has marked. They are not changed.

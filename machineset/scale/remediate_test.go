@@ -217,15 +217,18 @@ func TestReplacementsAndLimitsAreReadAsTheyWereWritten(t *testing.T) {
 		require.ErrorIs(t, err, scale.ErrLedger, broken)
 	}
 
+	with := func(limits string) *contract.Metadata {
+		return &contract.Metadata{Annotations: map[string]string{scale.LimitsAnnotation: limits}}
+	}
 	for _, l := range []scale.RemediationLimits{
 		{}, {Outdated: true}, {MaxInFlight: new(0)}, {MaxInFlight: new(2), MaxUnavailable: 3}, {Elsewhere: true},
 	} {
-		got, err := scale.ParseLimits(l.String())
+		got, err := scale.LimitsOf(with(l.String()), true)
 		require.NoError(t, err)
 		require.Equal(t, l, got)
 	}
 	for _, broken := range []string{"", "max", `{"maxInFlight":"x"}`, `{"maxInFlight":1.5}`, `{"max":1}`, "[]"} {
-		_, err := scale.ParseLimits(broken)
+		_, err := scale.LimitsOf(with(broken), true)
 		require.Error(t, err, broken)
 	}
 	limits, err := scale.LimitsOf(&contract.Metadata{}, true)
