@@ -24,7 +24,8 @@ func TestAMachineThatIsSkippedIsNotInFlightOnceItsMarkIsGone(t *testing.T) {
 	f.Machines[2].Marked = false
 	d = healthcheck.Plan(f)
 	require.Equal(t, healthcheck.ActionMark, d.Outcomes[2].Action)
-	require.Equal(t, []healthcheck.Entry{{Machine: "u03", Group: "deployment", After: f.Machines[0].Created.Unix(), Decided: true}}, d.Ledger.InFlight)
+	want := []healthcheck.Entry{{Machine: "u03", Group: "deployment", After: f.Machines[0].Created.Unix(), Decided: true}}
+	require.Equal(t, want, d.Ledger.InFlight)
 }
 
 // Machine u03 has taken one place, and was well. The Machine of another place is gone while u03 is skipped, or is left out by the cache.

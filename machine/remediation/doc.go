@@ -2,8 +2,8 @@
 //
 // # Usage
 //
-// [SetupWithManager] adds a [Reconciler] to a manager, with the kinds of checks and Machines. Cluster API's MachineHealthChecks work as they
-// are, in both of its versions. The access to Nodes is that of the reconciler of Machines:
+// [SetupWithManager] adds a [Reconciler] to a manager, with the kinds of checks and Machines. Cluster API's MachineHealthChecks work as
+// they are, in both of its versions. The access to Nodes is that of the reconciler of Machines:
 //
 //	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 //	nodes, err := cluster.WorkloadOptions{}.FromManager(ctx, mgr)

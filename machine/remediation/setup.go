@@ -18,7 +18,9 @@ import (
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. w is the access to Nodes, which it shares with the
 // reconciler of Machines. It reads no Clusters: to use them, or Nodes of workload clusters, fill Ports and call New and AddToManager. The
 // required rights are PolicyRules, and cluster.WorkloadPolicyRules where the Nodes are.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, w cluster.Workload, options Options) (*Reconciler, error) {
+func SetupWithManager(
+	ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, w cluster.Workload, options Options,
+) (*Reconciler, error) {
 	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kinds.Check).Name, func() (*Reconciler, error) {
 		return New(kinds, Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, options)
 	})
