@@ -70,9 +70,9 @@ func TestProviderObjects_ReadIntoAReusedStateAllocateNothing(t *testing.T) {
 	var infrastructure contract.InfraMachineState
 	var bootstrap contract.BootstrapConfigState
 	for _, v := range contract.Versions() {
-		require.NoError(t, contract.InfraMachine(v).Read(obj, &infrastructure), "the first read makes room for the addresses")
-		allocations(t, "reading an InfraMachine of "+string(v), 0, func() { _ = contract.InfraMachine(v).Read(obj, &infrastructure) })
-		allocations(t, "reading a BootstrapConfig of "+string(v), 0, func() { _ = contract.BootstrapConfig(v).Read(obj, &bootstrap) })
+		require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(obj, &infrastructure), "the first read makes room for the addresses")
+		allocations(t, "reading an InfraMachine of "+string(v), 0, func() { _ = contract.LayoutsOf(v).InfraMachine.Read(obj, &infrastructure) })
+		allocations(t, "reading a BootstrapConfig of "+string(v), 0, func() { _ = contract.LayoutsOf(v).BootstrapConfig.Read(obj, &bootstrap) })
 	}
 	require.Len(t, infrastructure.Addresses, 2)
 }
@@ -82,7 +82,8 @@ func TestMachine_ReadingAnUnchangedOneIntoAReusedStateAllocatesNothing(t *testin
 	for version, c := range map[string]struct {
 		layout *contract.MachineLayout
 		text   string
-	}{"v1beta1": {contract.MachineV1Beta1(), fullMachine}, "v1beta2": {contract.MachineV1Beta2(), fullMachine}} {
+	}{"v1beta1": {contract.LayoutsOf(contract.V1Beta1).Machine, fullMachine},
+		"v1beta2": {contract.LayoutsOf(contract.V1Beta2).Machine, fullMachine}} {
 		obj := parseObject(t, c.text)
 		if version == "v1beta1" {
 			without(obj.Object, []string{"spec", "deletion"}, nil)

@@ -30,7 +30,7 @@ func BenchmarkFieldGet(b *testing.B) {
 
 func BenchmarkInfraMachineRead(b *testing.B) {
 	obj := parseObject(b, provisionedMachine)
-	layout := contract.InfraMachine(contract.V1Beta2)
+	layout := contract.LayoutsOf(contract.V1Beta2).InfraMachine
 	b.Run("layout", func(b *testing.B) {
 		var state contract.InfraMachineState
 		b.ReportAllocs()

@@ -190,11 +190,3 @@ var templateTable = TemplateLayout{
 	Annotations: At[map[string]string]("spec", "template", "metadata", "annotations"),
 	Spec:        At[json.RawMessage]("spec", "template", "spec"),
 }
-
-// Template returns the layout of a contract version, nil for one that is not supported. The table is shared and must not be changed.
-func Template(v Version) *TemplateLayout {
-	if !slices.Contains(AllVersions(), v) {
-		return nil
-	}
-	return &templateTable
-}

@@ -31,8 +31,8 @@ type ClusterState struct {
 // time, and does not go back.
 const ConditionControlPlaneInitialized = "ControlPlaneInitialized"
 
-// ClusterLayout says where a Cluster of one API version keeps what its Machines read of it. The tables returned by Cluster
-// are shared: copy one to change it. The tags are those of MachineLayout.
+// ClusterLayout says where a Cluster of one API version of cluster.x-k8s.io keeps what its Machines read of it. The tags are those of
+// MachineLayout.
 type ClusterLayout struct {
 	// Version is the API version of cluster.x-k8s.io, for error messages.
 	Version Version
@@ -48,27 +48,26 @@ type ClusterLayout struct {
 	Conditions ConditionsField `by:"controller" absent:"none, and the flag counts"`
 }
 
-var clusterTables = tables[ClusterLayout]{
-	V1Beta1: {
+func clusterV1Beta1() ClusterLayout {
+	return ClusterLayout{
 		Version:                   V1Beta1,
 		Paused:                    At[bool]("spec", "paused"),
 		InfrastructureProvisioned: At[bool]("status", "infrastructureReady"),
 		ControlPlane:              objectRefAt("spec", "controlPlaneRef"),
 		Conditions:                conditionsShaped(shapeV1Beta1, "status", "conditions"),
-	},
-	V1Beta2: {
+	}
+}
+
+func clusterV1Beta2() ClusterLayout {
+	return ClusterLayout{
 		Version:                   V1Beta2,
 		Paused:                    At[bool]("spec", "paused"),
 		InfrastructureProvisioned: At[bool]("status", "initialization", "infrastructureProvisioned"),
 		ControlPlaneInitialized:   At[bool]("status", "initialization", "controlPlaneInitialized"),
 		ControlPlane:              RefAt("spec", "controlPlaneRef"),
 		Conditions:                ConditionsAt("status", "conditions"),
-	},
+	}
 }
-
-// Cluster returns the layout of Cluster in an API version of cluster.x-k8s.io, V1Beta1 or V1Beta2, and nil for any other. The
-// table is shared and must not be changed; copy it to make a dialect.
-func Cluster(v Version) *ClusterLayout { return clusterTables[v] }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and shares strings with it. The error names
 // the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error: a Cluster whose pause cannot be read
@@ -110,8 +109,8 @@ func (l *ClusterLayout) read(obj map[string]any, into *ClusterState) error {
 
 // ControlPlaneLayout says where a ControlPlane of one contract version keeps what Machines and their sets read of it: a
 // Machine asks before it drains whether the control plane goes away too and whether it has Machines at all, a MachineSet
-// whether it may create Machines of a version. Rule: contract page "ControlPlane". The tables returned by ControlPlane are
-// shared: copy one to change it. The tags are those of MachineLayout and say what the contract demands.
+// whether it may create Machines of a version. Rule: contract page "ControlPlane". The tags are those of MachineLayout and say what the
+// contract demands.
 type ControlPlaneLayout struct {
 	// Version is the contract version, for error messages.
 	Version Version
@@ -140,8 +139,6 @@ type ControlPlaneState struct {
 	Unreadable error
 }
 
-var controlPlaneTables = tablesOf(controlPlane, controlPlane)
-
 func controlPlane(v Version) ControlPlaneLayout {
 	return ControlPlaneLayout{
 		Version:                     v,
@@ -152,10 +149,6 @@ func controlPlane(v Version) ControlPlaneLayout {
 		CurrentVersions:             lowestVersionAt("status", "versions"),
 	}
 }
-
-// ControlPlane returns the layout of a contract version, nil for one that is not supported. The table is shared and must
-// not be changed; copy it to make a dialect.
-func ControlPlane(v Version) *ControlPlaneLayout { return controlPlaneTables[v] }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and allocates nothing while times are
 // in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error.

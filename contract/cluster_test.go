@@ -16,10 +16,10 @@ import (
 func clusterMalformedCases() map[string]malformedCase {
 	cases := map[string]malformedCase{}
 	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
-		c := malformedCase{layout: contract.Cluster(v), base: `{}`, spared: []string{"Conditions"},
+		c := malformedCase{layout: contract.LayoutsOf(v).Cluster, base: `{}`, spared: []string{"Conditions"},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.ClusterState
-				return contract.Cluster(v).Read(obj, &s), s.Unreadable
+				return contract.LayoutsOf(v).Cluster.Read(obj, &s), s.Unreadable
 			}}
 		if v == contract.V1Beta1 {
 			c.writeOnly = []string{"ControlPlane.Namespace"}
@@ -45,7 +45,7 @@ func TestCluster_IsReadWithThePathsOfItsVersion(t *testing.T) {
 	} {
 		obj, before := parseObject(t, object), parseObject(t, object)
 		state := contract.ClusterState{Unreadable: contract.ErrWrongType}
-		require.NoError(t, contract.Cluster(v).Read(obj, &state))
+		require.NoError(t, contract.LayoutsOf(v).Cluster.Read(obj, &state))
 		want := contract.ClusterState{
 			Metadata: contract.Metadata{
 				Key: types.NamespacedName{Namespace: "default", Name: "demo"}, UID: "u", Deleting: noon,
@@ -60,7 +60,7 @@ func TestCluster_IsReadWithThePathsOfItsVersion(t *testing.T) {
 		require.True(t, state.Paused(), "the annotation counts too")
 		require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
 
-		require.NoError(t, contract.Cluster(v).Read(parseObject(t, `{}`), &state))
+		require.NoError(t, contract.LayoutsOf(v).Cluster.Read(parseObject(t, `{}`), &state))
 		if diff := cmp.Diff(contract.ClusterState{}, state, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: an empty object says nothing (-want +got):\n%s", v, diff)
 		}
@@ -69,8 +69,8 @@ func TestCluster_IsReadWithThePathsOfItsVersion(t *testing.T) {
 
 func TestCluster_OnlyTheTwoVersionsHaveATable(t *testing.T) {
 	for _, v := range []contract.Version{contract.V1Alpha3, contract.V1Alpha4, "v1", ""} {
-		require.Nil(t, contract.Cluster(v))
-		require.ErrorIs(t, contract.Cluster(v).Read(parseObject(t, `{}`), &contract.ClusterState{}), contract.ErrUnknownVersion)
+		require.Nil(t, contract.LayoutsOf(v).Cluster)
+		require.ErrorIs(t, contract.LayoutsOf(v).Cluster.Read(parseObject(t, `{}`), &contract.ClusterState{}), contract.ErrUnknownVersion)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestCluster_TheFlagAndTheConditionEachSayThatTheControlPlaneIsInitialized(t
 		`{"initialization":{"controlPlaneInitialized":false}}`:                                                             {},
 	} {
 		var state contract.ClusterState
-		require.NoError(t, contract.Cluster(contract.V1Beta2).Read(parseObject(t, `{"status":`+status+`}`), &state))
+		require.NoError(t, contract.LayoutsOf(contract.V1Beta2).Cluster.Read(parseObject(t, `{"status":`+status+`}`), &state))
 		require.Equal(t, want.initialized, state.ControlPlaneInitialized, status)
 		require.Equal(t, want.at, state.ControlPlaneInitializedAt, status)
 	}
@@ -108,7 +108,7 @@ func TestCluster_APauseThatCannotBeReadIsAnError(t *testing.T) {
 		`"metadata":{"name":"c"},"spec":{"controlPlaneRef":"cp"}`:                                 "spec.controlPlaneRef: want object, found string",
 		`"metadata":{"name":"c"},"status":{"initialization":{"infrastructureProvisioned":"yes"}}`: "status.initialization.infrastructureProvisioned: want bool, found string",
 	} {
-		err := contract.Cluster(contract.V1Beta2).Read(parseObject(t, `{"kind":"Cluster",`+content+`}`), &contract.ClusterState{})
+		err := contract.LayoutsOf(contract.V1Beta2).Cluster.Read(parseObject(t, `{"kind":"Cluster",`+content+`}`), &contract.ClusterState{})
 		require.ErrorIs(t, err, contract.ErrWrongType)
 		require.EqualError(t, err, "Cluster c breaks contract v1beta2: "+want)
 	}
@@ -121,7 +121,7 @@ func FuzzClusterRead(f *testing.F) {
 		obj := &unstructured.Unstructured{Object: anyObject(text)}
 		before := obj.DeepCopy()
 		for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
-			if err := contract.Cluster(v).Read(obj, &contract.ClusterState{}); err != nil {
+			if err := contract.LayoutsOf(v).Cluster.Read(obj, &contract.ClusterState{}); err != nil {
 				require.ErrorIs(t, err, contract.ErrWrongType)
 			}
 		}

@@ -125,7 +125,7 @@ func TestConditions_AProviderInTransitionIsReadFromTheNewList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range contract.Versions() {
 				var state contract.InfraMachineState
-				require.NoError(t, contract.InfraMachine(v).Read(parseObject(t, `{"status":`+c.status+`}`), &state))
+				require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(parseObject(t, `{"status":`+c.status+`}`), &state))
 				require.Equal(t, c.reason, state.Ready.Or(metav1.Condition{}).Reason)
 			}
 		})

@@ -22,7 +22,7 @@ func TestControlPlane_IsReadWithThePathsOfItsContract(t *testing.T) {
 	for _, v := range contractVersions() {
 		obj, before := parseObject(t, object), parseObject(t, object)
 		state := contract.ControlPlaneState{ExternalManagedControlPlane: true, Unreadable: contract.ErrWrongType}
-		require.NoError(t, contract.ControlPlane(v).Read(obj, &state))
+		require.NoError(t, contract.LayoutsOf(v).ControlPlane.Read(obj, &state))
 		want := contract.ControlPlaneState{
 			Deleting: noon, ExternalManagedControlPlane: true,
 			DesiredVersion: "v1.36.3", CurrentVersion: "v1.35.0",
@@ -32,7 +32,7 @@ func TestControlPlane_IsReadWithThePathsOfItsContract(t *testing.T) {
 		}
 		require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
 
-		require.NoError(t, contract.ControlPlane(v).Read(parseObject(t, `{}`), &state))
+		require.NoError(t, contract.LayoutsOf(v).ControlPlane.Read(parseObject(t, `{}`), &state))
 		if diff := diffControlPlanes(contract.ControlPlaneState{}, state); diff != "" {
 			t.Errorf("%s: an empty object says nothing (-want +got):\n%s", v, diff)
 		}
@@ -47,7 +47,7 @@ func TestControlPlane_WhatADrainDependsOnIsAnErrorWhenItCannotBeRead(t *testing.
 		`"metadata":{"name":"c","deletionTimestamp":"soon"}`: "metadata.deletionTimestamp: want RFC 3339 time, found " +
 			"unreadable text",
 	} {
-		err := contract.ControlPlane(contract.V1Beta1).Read(parseObject(t, `{"kind":"K",`+content+`}`), &contract.ControlPlaneState{})
+		err := contract.LayoutsOf(contract.V1Beta1).ControlPlane.Read(parseObject(t, `{"kind":"K",`+content+`}`), &contract.ControlPlaneState{})
 		require.ErrorIs(t, err, contract.ErrWrongType)
 		require.EqualError(t, err, "K c breaks contract v1beta1: "+want)
 	}
@@ -56,8 +56,8 @@ func TestControlPlane_WhatADrainDependsOnIsAnErrorWhenItCannotBeRead(t *testing.
 // These rules are for providers that have versions and replicas; others may mean something else by the names.
 func TestControlPlane_WhatNoMachineWaitsForHoldsNothingUp(t *testing.T) {
 	var state contract.ControlPlaneState
-	require.NoError(t, contract.ControlPlane(
-		contract.V1Beta2).Read(parseObject(t, `{"spec":{"version":{"channel":"stable"},"replicas":"three"},
+	require.NoError(t, contract.LayoutsOf(
+		contract.V1Beta2).ControlPlane.Read(parseObject(t, `{"spec":{"version":{"channel":"stable"},"replicas":"three"},
 		"status":{"version":1.36,"replicas":{},"failureReason":[],"failureMessage":"M","initialization":{"controlPlaneInitialized":true},"conditions":"x"}}`), &state))
 	require.EqualError(t, state.Unreadable, `spec.version: want string, found object
 status.version: want string, found number`)
@@ -78,12 +78,12 @@ func TestControlPlane_SaysTheLowestOfItsVersions(t *testing.T) {
 	} {
 		for _, v := range contractVersions() {
 			var state contract.ControlPlaneState
-			require.NoError(t, contract.ControlPlane(v).Read(parseObject(t, `{"status":`+status+`}`), &state))
+			require.NoError(t, contract.LayoutsOf(v).ControlPlane.Read(parseObject(t, `{"status":`+status+`}`), &state))
 			require.NoError(t, state.Unreadable)
 			require.Equal(t, want, state.CurrentVersion, "%s: %s", v, status)
 		}
 	}
 	var state contract.ControlPlaneState
-	require.NoError(t, contract.ControlPlane(contract.V1Beta2).Read(parseObject(t, `{"status":{"versions":["v1.36.3"]}}`), &state))
+	require.NoError(t, contract.LayoutsOf(contract.V1Beta2).ControlPlane.Read(parseObject(t, `{"status":{"versions":["v1.36.3"]}}`), &state))
 	require.EqualError(t, state.Unreadable, "status.versions.0: want object, found string")
 }

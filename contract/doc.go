@@ -12,12 +12,12 @@
 //
 //	resolved, err := contract.Resolve(crd.Name, crd.Labels)
 //	var state contract.InfraMachineState
-//	err = contract.InfraMachine(resolved.Contract).Read(obj, &state)
+//	err = contract.LayoutsOf(resolved.Contract).InfraMachine.Read(obj, &state)
 //
 // To read and write Machines, make a [Kind]. [Unstructured] makes it from a layout, [NewTyped] from a Go type and two
 // functions. [CheckKind] returns in a test which members of the state such a kind does not keep:
 //
-//	kind := contract.Unstructured(gvk, contract.MachineV1Beta2())
+//	kind := contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta2).Machine)
 //	var machine contract.MachineState
 //	err := kind.Adapter.Read(obj, &machine)
 //	err = kind.Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Running")})
@@ -32,13 +32,8 @@
 //
 // # Layouts
 //
-//   - provider objects: [InfraMachine], [BootstrapConfig], [InfraMachinePool], [InfraMachineTemplate],
-//     [BootstrapConfigTemplate] and [ControlPlane]; for the provider of InfraMachines, [ProvidedMachine]
-//   - Machines: [MachineV1Beta1], [MachineV1Beta2], [KubermaticMachine], [GardenerMachine]
-//   - sets: [MachineSetV1Beta2], [MachineDeploymentV1Beta2], [MachinePoolV1Beta2], and the same in v1beta1;
-//     [KubermaticMachineSet], [KubermaticMachineDeployment], [GardenerMachineSet], [GardenerMachineDeployment]
-//   - health checks: [HealthCheckV1Beta2]
-//   - the Cluster: [Cluster]
+// [LayoutsOf] returns the [Layouts] of a contract version: those of cluster.x-k8s.io, and of the objects of providers.
+// [KubermaticLayouts] and [GardenerLayouts] return those of the other systems.
 //
 // [Places] lists every field of a layout; its tags say who writes it, and what its absence means. For a CRD of your own, copy the layout
 // that is nearest and change its fields ([At], [SecondsAt], [RefAt], [ConditionsAt]), or fill in a table of your own. State that the CRD's

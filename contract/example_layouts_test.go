@@ -105,7 +105,7 @@ func ExampleProvidedMachineLayout() {
 
 // A provider that means something else by a place than the contract does is read without it.
 func ExampleInfraMachinePoolLayout() {
-	table := *contract.InfraMachinePool(contract.V1Beta2)
+	table := *contract.LayoutsOf(contract.V1Beta2).InfraMachinePool
 	table.ProvisionedFallback = contract.Field[bool]{} // its status.ready is that of the rack, not of the pool
 	var state contract.InfraMachinePoolState
 	err := table.Read(racked(`{"status": {"ready": true}}`), &state)
@@ -122,9 +122,9 @@ func ExampleControlPlaneLayout() {
 		}
 		return state.CurrentVersion
 	}
-	table := *contract.ControlPlane(contract.V1Beta2)
+	table := *contract.LayoutsOf(contract.V1Beta2).ControlPlane
 	table.CurrentVersions = contract.Field[string]{} // its list has the versions that can be asked for
-	fmt.Println(read(contract.ControlPlane(contract.V1Beta2)), read(&table))
+	fmt.Println(read(contract.LayoutsOf(contract.V1Beta2).ControlPlane), read(&table))
 	// Output:
 	// v1.35.0 v1.36.3
 }
@@ -136,7 +136,7 @@ func ExamplePlaces() {
 			fmt.Println(place.Paths[0], place.Type, place.Need)
 		}
 	}
-	show(contract.Template(contract.V1Beta2))
+	show(contract.LayoutsOf(contract.V1Beta2).Template)
 	// Output:
 	// spec.template.metadata.labels map of strings MAY
 	// spec.template.metadata.annotations map of strings MAY

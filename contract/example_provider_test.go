@@ -15,7 +15,7 @@ func ExampleInfraMachinePoolLayout_Read() {
 		"kind": "ExampleMachinePool", "metadata": map[string]any{"namespace": "default", "name": "workers"},
 		"spec": map[string]any{"providerIDList": []any{"example://eu/1", "example://eu/2"}},
 	}}
-	layout := contract.InfraMachinePool(contract.V1Beta2)
+	layout := contract.LayoutsOf(contract.V1Beta2).InfraMachinePool
 	var state contract.InfraMachinePoolState
 	for _, status := range []map[string]any{
 		{"replicas": int64(2)},
@@ -39,7 +39,7 @@ func ExampleInfraMachineState_unreadable() {
 		"spec":   map[string]any{"providerID": nil},
 		"status": map[string]any{"initialization": map[string]any{"provisioned": false}},
 	}}
-	layout := contract.InfraMachine(contract.V1Beta2)
+	layout := contract.LayoutsOf(contract.V1Beta2).InfraMachine
 	var state contract.InfraMachineState
 	fmt.Println(layout.Read(machine, &state), "/", state.Unreadable)
 

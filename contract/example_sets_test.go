@@ -24,8 +24,8 @@ func ExampleMachineDeploymentState() {
 		unavailable, _ := state.MaxUnavailable.Get()
 		fmt.Println(version, surge.String(), unavailable.String(), err)
 	}
-	show("v1beta1", contract.MachineDeploymentV1Beta1(), old)
-	show("v1beta2", contract.MachineDeploymentV1Beta2(), current)
+	show("v1beta1", contract.LayoutsOf(contract.V1Beta1).MachineDeployment, old)
+	show("v1beta2", contract.LayoutsOf(contract.V1Beta2).MachineDeployment, current)
 	// Output:
 	// v1beta1 40% 0 <nil>
 	// v1beta2 40% 0 <nil>
@@ -34,7 +34,7 @@ func ExampleMachineDeploymentState() {
 // Write what was counted, and nothing else changes. In v1beta1 the counters by conditions have a place of their own.
 func ExampleMachineSetUpdate() {
 	for version, layout := range map[string]*contract.MachineSetLayout{
-		"v1beta1": contract.MachineSetV1Beta1(), "v1beta2": contract.MachineSetV1Beta2(),
+		"v1beta1": contract.LayoutsOf(contract.V1Beta1).MachineSet, "v1beta2": contract.LayoutsOf(contract.V1Beta2).MachineSet,
 	} {
 		kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: version, Kind: "MachineSet"}, layout)
 		set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(3)}}}
@@ -59,7 +59,7 @@ func ExampleMachineSetUpdate() {
 
 // Make a layout for a CRD of your own: copy the nearest one, change places, and put what the schema lacks into annotations.
 func ExampleMachineLayout() {
-	layout := *contract.MachineV1Beta2()
+	layout := *contract.LayoutsOf(contract.V1Beta2).Machine
 	layout.NodeName = contract.AtAnnotation[string]("example.com/node")
 	layout.Phase = contract.AtAnnotation[string]("example.com/phase")
 	layout.LastUpdated = contract.AtAnnotation[time.Time]("example.com/changed")
@@ -80,7 +80,7 @@ func ExampleMachineLayout() {
 // A deployment of Gardener's shape asks for another class: it needs another set, and a rollback takes the old class back.
 func ExampleUnstructuredSetMaker() {
 	gvk := schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineSet"}
-	maker := contract.UnstructuredSetMaker(contract.GardenerMachineDeployment(), gvk, contract.GardenerMachineSet())
+	maker := contract.UnstructuredSetMaker(contract.GardenerLayouts().MachineDeployment, gvk, contract.GardenerLayouts().MachineSet)
 	class := map[string]any{"kind": "MachineClass", "name": "small"}
 	deployment := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"template": map[string]any{"spec": map[string]any{"class": class}},

@@ -32,7 +32,7 @@ func ExampleInfraMachineLayout_Read() {
 		"status": map[string]any{"initialization": map[string]any{"provisioned": true}},
 	}}
 	var state contract.InfraMachineState
-	layout := contract.InfraMachine(resolved.Contract)
+	layout := contract.LayoutsOf(resolved.Contract).InfraMachine
 	fmt.Println(layout.Read(obj, &state), state.Provisioned, state.ProviderID, state.FailureDomain.Or("(not said)"))
 
 	obj.Object["status"] = map[string]any{"initialization": map[string]any{"provisioned": "true"}}

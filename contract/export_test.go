@@ -65,5 +65,3 @@ func Check(l Leaf, obj map[string]any) error {
 	return errors.Join(errs...)
 }
 
-// HealthCheckV1Beta1 is the layout of the kind that ClusterAPI returns for v1beta1.
-func HealthCheckV1Beta1() *HealthCheckLayout { return &healthCheckV1Beta1 }

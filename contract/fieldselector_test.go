@@ -52,14 +52,14 @@ func TestSelector_WhatCannotBeReadIsAnErrorThatNamesThePlace(t *testing.T) {
 
 		// Nor may a state that held a selector before keep it.
 		state := contract.MachineSetState{ReplicatedState: contract.ReplicatedState{Selector: &metav1.LabelSelector{}}}
-		err = contract.Unstructured(machineGVK, contract.MachineSetV1Beta2()).Adapter.Read(obj, &state)
+		err = contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachineSet).Adapter.Read(obj, &state)
 		require.ErrorContains(t, err, want)
 	}
 }
 
 // The state keeps the selector it has while the object says the same, so every difference must be seen.
 func TestSelector_EveryChangeIsRead(t *testing.T) {
-	adapter := contract.Unstructured(machineGVK, contract.MachineSetV1Beta2()).Adapter
+	adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachineSet).Adapter
 	var state contract.MachineSetState
 	for _, selector := range []string{
 		selectorText, `{"matchLabels":{"a":"c"}}`, `{"matchLabels":{"b":"c"}}`, `{"matchLabels":{"b":"c","d":"e"}}`, `{}`,

@@ -78,14 +78,14 @@ func foreignLayouts() []foreignLayout {
 	inGardener := sets(gardener, "NodeReadyReplicas", "NodeAvailableReplicas", "DeletionOrder")
 	ofMachine := []string{"ObservedGeneration", "MinReady", "DrainStarted", "VolumeDetachStarted", "CertificatesExpire"}
 	return []foreignLayout{
-		{"Kubermatic", "machines", *contract.KubermaticMachine(), append(kubermatic, ofMachine...)},
-		{"Gardener", "machines", *contract.GardenerMachine(), append(append(gardener, ofMachine...), "NodeKind", "NodeAPIVersion")},
-		{"Kubermatic", "machinesets", *contract.KubermaticMachineSet(), inKubermatic},
-		{"Gardener", "machinesets", *contract.GardenerMachineSet(), inGardener},
-		{"Kubermatic", "machinedeployments", *contract.KubermaticMachineDeployment(),
+		{"Kubermatic", "machines", *contract.KubermaticLayouts().Machine, append(kubermatic, ofMachine...)},
+		{"Gardener", "machines", *contract.GardenerLayouts().Machine, append(append(gardener, ofMachine...), "NodeKind", "NodeAPIVersion")},
+		{"Kubermatic", "machinesets", *contract.KubermaticLayouts().MachineSet, inKubermatic},
+		{"Gardener", "machinesets", *contract.GardenerLayouts().MachineSet, inGardener},
+		{"Kubermatic", "machinedeployments", *contract.KubermaticLayouts().MachineDeployment,
 			append(inKubermatic, "DeletionOrder", "Phase", "RemediationMaxInFlight", "RolloutAfter", "InPlaceMaxSurge",
 				"InPlaceMaxUnavailable")},
-		{"Gardener", "machinedeployments", *contract.GardenerMachineDeployment(),
+		{"Gardener", "machinedeployments", *contract.GardenerLayouts().MachineDeployment,
 			append(inGardener, "Phase", "RemediationMaxInFlight", "RolloutAfter", "AnnotatedRolloutType")},
 	}
 }

@@ -88,7 +88,7 @@ func foreignMachineSetCases() []machineSetCase {
 	}
 	return []machineSetCase{
 		{
-			layout: contract.KubermaticMachineSet(), kind: "machinesets", version: "Kubermatic",
+			layout: contract.KubermaticLayouts().MachineSet, kind: "machinesets", version: "Kubermatic",
 			full: `{` + kubermatic + `,"spec":{` + setSpec + `,"deletePolicy":"Oldest","template":` + templateKubermatic + `},
 				"status":{"replicas":5,"readyReplicas":2,"availableReplicas":1,"fullyLabeledReplicas":9,"observedGeneration":6,
 				"errorReason":"FR","errorMessage":"FM","conditions":` + setConditions + `}}`,
@@ -100,7 +100,7 @@ func foreignMachineSetCases() []machineSetCase {
 			writes: foreignWrites("status.fullyLabeledReplicas", "status.conditions"),
 		},
 		{
-			layout: contract.GardenerMachineSet(), kind: "machinesets", version: "Gardener",
+			layout: contract.GardenerLayouts().MachineSet, kind: "machinesets", version: "Gardener",
 			full: `{` + gardener + `,"spec":{` + setSpec + `,"template":` + templateGardener + `},
 				"status":{"replicas":5,"readyReplicas":4,"availableReplicas":3,"fullyLabeledReplicas":9,"observedGeneration":6,
 				"machineSetCondition":` + nodeConditionsBefore + `}}`,
@@ -139,7 +139,7 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 	writes := foreignWrites("spec.paused", "status.unavailableReplicas", "status.updatedReplicas", "status.conditions")
 	return []machineDeploymentCase{
 		{
-			layout: contract.KubermaticMachineDeployment(), kind: "machinedeployments", version: "Kubermatic",
+			layout: contract.KubermaticLayouts().MachineDeployment, kind: "machinedeployments", version: "Kubermatic",
 			full: `{` + kubermatic + `,"spec":{` + setSpec + `,` + history + `,"template":` + templateKubermatic + `,
 				"strategy":{"type":"RollingUpdate","rollingUpdate":` + numbers + `}},
 				"status":{` + counted + `,"readyReplicas":2,"availableReplicas":1,"conditions":` + setConditions + `}}`,
@@ -148,7 +148,7 @@ func foreignMachineDeploymentCases() []machineDeploymentCase {
 			update: machineDeploymentUpdate(), apply: apply("Kubermatic"), writes: writes,
 		},
 		{
-			layout: contract.GardenerMachineDeployment(), kind: "machinedeployments", version: "Gardener",
+			layout: contract.GardenerLayouts().MachineDeployment, kind: "machinedeployments", version: "Gardener",
 			full: `{` + gardener + `,"spec":{` + setSpec + `,` + history + `,"template":` + templateGardener + `,"rollbackTo":{"revision":3},
 				"strategy":{"type":"InPlaceUpdate","inPlaceUpdate":{"maxSurge":0,"maxUnavailable":"30%","orchestrationType":"Manual"},
 				"rollingUpdate":{"maxSurge":7,"maxUnavailable":7}}},

@@ -83,10 +83,10 @@ func FuzzProviderObjectRead(f *testing.F) {
 		obj := &unstructured.Unstructured{Object: anyObject(text)}
 		before := obj.DeepCopy()
 		for _, v := range contract.Versions() {
-			if err := contract.InfraMachine(v).Read(obj, &contract.InfraMachineState{}); err != nil {
+			if err := contract.LayoutsOf(v).InfraMachine.Read(obj, &contract.InfraMachineState{}); err != nil {
 				require.ErrorIs(t, err, contract.ErrWrongType)
 			}
-			if err := contract.BootstrapConfig(v).Read(obj, &contract.BootstrapConfigState{}); err != nil {
+			if err := contract.LayoutsOf(v).BootstrapConfig.Read(obj, &contract.BootstrapConfigState{}); err != nil {
 				require.ErrorIs(t, err, contract.ErrWrongType)
 			}
 		}
@@ -107,8 +107,8 @@ func FuzzMachineReadAndWrite(f *testing.F) {
 // machineLayouts are all that this package has.
 func machineLayouts() map[string]*contract.MachineLayout {
 	return map[string]*contract.MachineLayout{
-		"v1beta1": contract.MachineV1Beta1(), "v1beta2": contract.MachineV1Beta2(),
-		"Kubermatic": contract.KubermaticMachine(), "Gardener": contract.GardenerMachine(),
+		"v1beta1": contract.LayoutsOf(contract.V1Beta1).Machine, "v1beta2": contract.LayoutsOf(contract.V1Beta2).Machine,
+		"Kubermatic": contract.KubermaticLayouts().Machine, "Gardener": contract.GardenerLayouts().Machine,
 	}
 }
 

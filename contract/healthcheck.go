@@ -61,7 +61,7 @@ type HealthCheckUpdate struct {
 type HealthCheckKind = KindOf[HealthCheckState, HealthCheckUpdate]
 
 // HealthCheckLayout says where a MachineHealthCheck of one shape keeps its state: the fields of HealthCheckState and HealthCheckUpdate with
-// the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy one to make a layout of your own.
+// the same names. As in a MachineLayout, a zero Field is "no such place".
 type HealthCheckLayout struct {
 	ClusterName                                           Field[string]                `by:"user" absent:"no Cluster"`
 	Selector                                              Field[*metav1.LabelSelector] `by:"user" absent:"no Machine"`
@@ -93,11 +93,6 @@ var healthCheckV1Beta2 = HealthCheckLayout{
 	ObservedGeneration:  At[int64]("status", "observedGeneration"),
 }
 
-// HealthCheckV1Beta2 returns the layout of MachineHealthCheck in cluster.x-k8s.io/v1beta2. The table is shared and must not be changed.
-func HealthCheckV1Beta2() *HealthCheckLayout { return &healthCheckV1Beta2 }
-
-// healthCheckV1Beta1 is the layout of MachineHealthCheck in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and places that
-// this version has.
 var healthCheckV1Beta1 = func() HealthCheckLayout {
 	l := healthCheckV1Beta2
 	l.NodeRules = At[[]HealthRule]("spec", "unhealthyConditions")

@@ -77,11 +77,11 @@ func healthCheckCases() []setCase[contract.HealthCheckState, contract.HealthChec
 	writes := []string{"status.expectedMachines", "status.currentHealthy", "status.remediationsAllowed", "status.targets",
 		"status.observedGeneration", "status.conditions"}
 	one := setCase[contract.HealthCheckState, contract.HealthCheckUpdate]{
-		layout: contract.HealthCheckV1Beta2(), kind: "machinehealthchecks", version: "v1beta2", full: fullHealthCheckV1Beta2,
+		layout: contract.LayoutsOf(contract.V1Beta2).HealthCheck, kind: "machinehealthchecks", version: "v1beta2", full: fullHealthCheckV1Beta2,
 		state: healthCheckState(), update: healthCheckUpdate(), apply: applyHealthCheck, writes: writes,
 	}
 	other := one
-	other.layout, other.version, other.full = contract.HealthCheckV1Beta1(), "v1beta1", fullHealthCheckV1Beta1
+	other.layout, other.version, other.full = contract.LayoutsOf(contract.V1Beta1).HealthCheck, "v1beta1", fullHealthCheckV1Beta1
 	other.writes = append(slices.Clone(writes), "status.v1beta2.conditions")
 	return []setCase[contract.HealthCheckState, contract.HealthCheckUpdate]{other, one}
 }
@@ -102,7 +102,7 @@ func TestHealthCheck_ARuleThatDoesNotSayEverythingIsAnError(t *testing.T) {
 		`[{"status":"False","timeoutSeconds":5}]`:                        "unhealthyNodeConditions.0.type: want string, found nothing",
 		`[{"type":"Ready","status":"False","timeoutSeconds":5},"Ready"]`: "unhealthyNodeConditions.1: want object, found string",
 	} {
-		adapter := contract.Unstructured(machineGVK, contract.HealthCheckV1Beta2()).Adapter
+		adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).HealthCheck).Adapter
 		err := adapter.Read(parseObject(t, `{"spec":{"checks":{"unhealthyNodeConditions":`+text+`}}}`), &contract.HealthCheckState{})
 		require.ErrorIs(t, err, contract.ErrWrongType)
 		require.ErrorContains(t, err, want)
@@ -118,7 +118,7 @@ func TestCluster_SaysWhetherItsInfrastructureIsReady(t *testing.T) {
 		condition + `"Unknown"}]}`: {InfrastructureUnready: true},
 	} {
 		state := contract.ClusterState{InfrastructureUnready: true, InfrastructureReadyAt: noon.Add(time.Hour)}
-		require.NoError(t, contract.Cluster(contract.V1Beta2).Read(parseObject(t, `{"status":`+status+`}`), &state))
+		require.NoError(t, contract.LayoutsOf(contract.V1Beta2).Cluster.Read(parseObject(t, `{"status":`+status+`}`), &state))
 		require.Empty(t, cmp.Diff(want, state))
 	}
 }

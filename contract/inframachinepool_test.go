@@ -29,7 +29,7 @@ func TestInfraMachinePool_IsProvisionedWhenEitherFlagSaysSo(t *testing.T) {
 		} {
 			t.Run(string(v)+"/"+status, func(t *testing.T) {
 				state := contract.InfraMachinePoolState{Provisioned: !want}
-				require.NoError(t, contract.InfraMachinePool(v).Read(parseObject(t, `{"status":{`+status+`}}`), &state))
+				require.NoError(t, contract.LayoutsOf(v).InfraMachinePool.Read(parseObject(t, `{"status":{`+status+`}}`), &state))
 				require.Equal(t, want, state.Provisioned)
 			})
 		}
@@ -53,7 +53,7 @@ func TestInfraMachinePool_AFlagOfAnotherTypeIsAnErrorWhenItIsLookedAt(t *testing
 		t.Run(name, func(t *testing.T) {
 			obj := parseObject(t, `{"kind":"AWSMachinePool","metadata":{"namespace":"default","name":"p"},"status":{`+c.status+`}}`)
 			var state contract.InfraMachinePoolState
-			err := contract.InfraMachinePool(c.version).Read(obj, &state)
+			err := contract.LayoutsOf(c.version).InfraMachinePool.Read(obj, &state)
 			if c.want == "" {
 				require.NoError(t, err)
 				require.True(t, state.Provisioned)
@@ -100,13 +100,13 @@ func TestInfraMachinePool_IsReadCompletely(t *testing.T) {
 	for _, v := range contractVersions() {
 		obj, before := parseObject(t, fullPool), parseObject(t, fullPool)
 		state := contract.InfraMachinePoolState{Unreadable: contract.ErrWrongType}
-		require.NoError(t, contract.InfraMachinePool(v).Read(obj, &state))
+		require.NoError(t, contract.LayoutsOf(v).InfraMachinePool.Read(obj, &state))
 		if diff := diffPools(fullPoolState(), state); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", v, diff)
 		}
 		require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
 
-		require.NoError(t, contract.InfraMachinePool(v).Read(parseObject(t, `{}`), &state))
+		require.NoError(t, contract.LayoutsOf(v).InfraMachinePool.Read(parseObject(t, `{}`), &state))
 		if diff := diffPools(contract.InfraMachinePoolState{}, state); diff != "" {
 			t.Errorf("%s: an empty object says nothing (-want +got):\n%s", v, diff)
 		}
@@ -116,7 +116,8 @@ func TestInfraMachinePool_IsReadCompletely(t *testing.T) {
 func TestInfraMachinePool_AnAbsentListIsNotAnEmptyOne(t *testing.T) {
 	for spec, want := range map[string]bool{`{}`: false, `{"providerIDList":[]}`: true} {
 		state := fullPoolState()
-		require.NoError(t, contract.InfraMachinePool(contract.V1Beta2).Read(parseObject(t, `{"spec":`+spec+`,"status":{"replicas":0}}`), &state))
+		require.NoError(t, contract.LayoutsOf(contract.V1Beta2).InfraMachinePool.Read(
+			parseObject(t, `{"spec":`+spec+`,"status":{"replicas":0}}`), &state))
 		require.Equal(t, want, state.HasProviderIDList, spec)
 		require.Empty(t, state.ProviderIDList)
 		require.Equal(t, contract.Some[int32](0), state.Replicas)
@@ -126,7 +127,7 @@ func TestInfraMachinePool_AnAbsentListIsNotAnEmptyOne(t *testing.T) {
 func TestInfraMachinePool_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 	for _, v := range contractVersions() {
 		var state contract.InfraMachinePoolState
-		require.NoError(t, contract.InfraMachinePool(v).Read(parseObject(t,
+		require.NoError(t, contract.LayoutsOf(v).InfraMachinePool.Read(parseObject(t,
 			`{"spec":{"providerIDList":null},"status":{"replicas":"three","infrastructureMachineKind":null}}`), &state))
 		require.EqualError(t, state.Unreadable, "spec.providerIDList: want list, found null\n"+
 			"status.replicas: want 32-bit integer, found string\nstatus.infrastructureMachineKind: want string, found null")
@@ -136,7 +137,7 @@ func TestInfraMachinePool_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 			`"status":{"ready":true,"replicas":4294967296}`:                      "status.replicas: want 32-bit integer, found integer 4294967296",
 			`"status":{"ready":true,"infrastructureMachineKind":{"kind":"AWS"}}`: "status.infrastructureMachineKind: want string, found object",
 		} {
-			err := contract.InfraMachinePool(v).Read(parseObject(t, `{"kind":"K","metadata":{"name":"p"},`+content+`}`), &state)
+			err := contract.LayoutsOf(v).InfraMachinePool.Read(parseObject(t, `{"kind":"K","metadata":{"name":"p"},`+content+`}`), &state)
 			require.EqualError(t, err, "K p breaks contract "+string(v)+": "+want)
 		}
 	}
@@ -149,7 +150,7 @@ func TestInfraMachinePool_WhatIsForPeopleHoldsNothingUp(t *testing.T) {
 		`"spec":{"providerID":{"arn":"x"}},"status":{"ready":true}`,
 	} {
 		state := fullPoolState()
-		require.NoError(t, contract.InfraMachinePool(contract.V1Beta1).Read(parseObject(t, `{`+content+`}`), &state))
+		require.NoError(t, contract.LayoutsOf(contract.V1Beta1).InfraMachinePool.Read(parseObject(t, `{`+content+`}`), &state))
 		require.True(t, state.Provisioned)
 		require.NoError(t, state.Unreadable)
 	}
@@ -170,7 +171,7 @@ func TestInfraMachinePool_AMissingListIsEmptyWhereTheProviderSaysThatThereAreNoM
 			`{"spec":{"providerIDList":null},"status":{"replicas":0}}`:      true,
 		} {
 			var state contract.InfraMachinePoolState
-			require.NoError(t, contract.InfraMachinePool(v).Read(parseObject(t, object), &state))
+			require.NoError(t, contract.LayoutsOf(v).InfraMachinePool.Read(parseObject(t, object), &state))
 			require.Equal(t, want, state.Listed(), "%s: %s", v, object)
 		}
 	}

@@ -279,41 +279,36 @@ type Kinds struct {
 }
 
 // ClusterAPI returns the kinds of cluster.x-k8s.io in a version, V1Beta1 or V1Beta2; for any other the error matches ErrUnknownVersion.
-func ClusterAPI(v Version) (kinds Kinds, err error) {
-	check := HealthCheckV1Beta2()
-	switch v {
-	case V1Beta2:
-		kinds = kindsOf("cluster.x-k8s.io", string(v), MachineDeploymentV1Beta2(), MachineSetV1Beta2(), MachineV1Beta2())
-	case V1Beta1:
-		kinds = kindsOf("cluster.x-k8s.io", string(v), MachineDeploymentV1Beta1(), MachineSetV1Beta1(), MachineV1Beta1())
-		check = &healthCheckV1Beta1
-	default:
+func ClusterAPI(v Version) (Kinds, error) {
+	of := LayoutsOf(v)
+	if of.Machine == nil {
 		return Kinds{}, fmt.Errorf("%w: the kinds of cluster.x-k8s.io have %s and %s, not %q", ErrUnknownVersion, V1Beta1, V1Beta2, v)
 	}
-	kinds.Check = Unstructured(kinds.Machine.GVK.GroupVersion().WithKind("MachineHealthCheck"), check)
+	kinds := kindsOf("cluster.x-k8s.io", string(v), of)
+	kinds.Check = Unstructured(kinds.Machine.GVK.GroupVersion().WithKind("MachineHealthCheck"), of.HealthCheck)
 	return kinds, nil
 }
 
 // Kubermatic returns the kinds of cluster.k8s.io/v1alpha1. The CRD of its Machines has no status subresource.
 func Kubermatic() Kinds {
-	kinds := kindsOf("cluster.k8s.io", "v1alpha1", KubermaticMachineDeployment(), KubermaticMachineSet(), KubermaticMachine())
+	kinds := kindsOf("cluster.k8s.io", "v1alpha1", KubermaticLayouts())
 	kinds.Machine.StatusSubresource = false
 	return kinds
 }
 
 // Gardener returns the kinds of machine.sapcloud.io/v1alpha1.
 func Gardener() Kinds {
-	kinds := kindsOf("machine.sapcloud.io", "v1alpha1", GardenerMachineDeployment(), GardenerMachineSet(), GardenerMachine())
+	kinds := kindsOf("machine.sapcloud.io", "v1alpha1", GardenerLayouts())
 	kinds.AllRevisions = true
 	return kinds
 }
 
-func kindsOf(group, version string, deployment *MachineDeploymentLayout, set *MachineSetLayout, machine *MachineLayout) Kinds {
+func kindsOf(group, version string, of Layouts) Kinds {
 	gvk := schema.GroupVersion{Group: group, Version: version}.WithKind
 	return Kinds{
-		Deployment: Unstructured(gvk("MachineDeployment"), deployment), Set: Unstructured(gvk("MachineSet"), set),
-		Machine:  Unstructured(gvk("Machine"), machine),
-		Maker:    UnstructuredMaker(set, gvk("Machine"), machine),
-		SetMaker: UnstructuredSetMaker(deployment, gvk("MachineSet"), set),
+		Deployment: Unstructured(gvk("MachineDeployment"), of.MachineDeployment), Set: Unstructured(gvk("MachineSet"), of.MachineSet),
+		Machine:  Unstructured(gvk("Machine"), of.Machine),
+		Maker:    UnstructuredMaker(of.MachineSet, gvk("Machine"), of.Machine),
+		SetMaker: UnstructuredSetMaker(of.MachineDeployment, gvk("MachineSet"), of.MachineSet),
 	}
 }

@@ -94,8 +94,9 @@ func TestWhatAKindForgetsIsNamedWhetherItIsNotWrittenOrNotRead(t *testing.T) {
 func TestEveryKindOfThisPackageKeepsWhatReconcilersNeed(t *testing.T) {
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
 	for name, layout := range map[string]*contract.MachineLayout{
-		"v1beta2": contract.MachineV1Beta2(), "v1beta1": contract.MachineV1Beta1(), "Kubermatic": contract.KubermaticMachine(),
-		"Gardener": contract.GardenerMachine(),
+		"v1beta2": contract.LayoutsOf(contract.V1Beta2).Machine, "v1beta1": contract.LayoutsOf(contract.V1Beta1).Machine,
+		"Kubermatic": contract.KubermaticLayouts().Machine,
+		"Gardener":   contract.GardenerLayouts().Machine,
 	} {
 		got, err := contract.CheckKind(contract.Unstructured(gvk, layout))
 		require.NoError(t, err)
@@ -147,7 +148,7 @@ func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
 }
 
 func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
-	layout := *contract.MachinePoolV1Beta2()
+	layout := *contract.LayoutsOf(contract.V1Beta2).MachinePool
 	layout.Nodes, layout.Conditions = contract.Field[[]contract.NodeRef]{}, contract.ConditionsField{}
 	got, err := contract.CheckKind(
 		contract.Unstructured(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}, &layout))

@@ -210,8 +210,7 @@ type Kind = KindOf[MachineState, MachineUpdate]
 
 // MachineLayout says where a Machine of one shape keeps its state: the fields of MachineState and MachineUpdate with the
 // same names. A zero Field is "no such place": it reads as absent and what is written there is lost, so give state that
-// the schema has no field for an annotation (AtAnnotation); how far a deletion is has one without being told. The tables that
-// this package returns are shared: copy one to make a layout of your own.
+// the schema has no field for an annotation (AtAnnotation); how far a deletion is has one without being told.
 //
 // The tags say who writes a field and what it means when it is missing.
 type MachineLayout struct {
@@ -292,6 +291,7 @@ func (l *MachineLayout) writeNode(w *writer, node Change[NodeRef]) {
 	put(w, l.NodeAPIVersion, constant("v1"))
 }
 
+// machineV1Beta2 has the UID of the Node, for which that schema has no field, in an annotation.
 var machineV1Beta2 = MachineLayout{
 	MachineSpecLayout:   machineSpecV1Beta2("spec"),
 	Phase:               At[string]("status", "phase"),
@@ -311,10 +311,7 @@ var machineV1Beta2 = MachineLayout{
 	CertificatesExpire:  At[time.Time]("status", "certificatesExpiryDate"),
 }
 
-// MachineV1Beta2 returns the layout of Machine in cluster.x-k8s.io/v1beta2. The UID of the Node, for which that schema has no field, is in
-// an annotation. The table is shared and must not be changed.
-func MachineV1Beta2() *MachineLayout { return &machineV1Beta2 }
-
+// machineV1Beta1 has one field for the failure domain that is wanted and the one that is.
 var machineV1Beta1 = func() MachineLayout {
 	l := machineV1Beta2
 	l.MachineSpecLayout = machineSpecV1Beta1("spec")
@@ -326,8 +323,3 @@ var machineV1Beta1 = func() MachineLayout {
 	l.FailureReason, l.FailureMessage = At[string]("status", "failureReason"), At[string]("status", "failureMessage")
 	return l
 }()
-
-// MachineV1Beta1 returns the layout of Machine in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and
-// places that this version has, and read from the one in metav1 shape while there is one. A failure domain has one field
-// for what is wanted and what is. The table is shared and must not be changed.
-func MachineV1Beta1() *MachineLayout { return &machineV1Beta1 }

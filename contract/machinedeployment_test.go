@@ -91,14 +91,16 @@ func machineDeploymentCases() []machineDeploymentCase {
 	const old = "status.deprecated.v1beta1."
 	return append([]machineDeploymentCase{
 		{
-			layout: contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1", full: fullMachineDeploymentV1Beta1,
+			layout: contract.LayoutsOf(contract.V1Beta1).MachineDeployment, kind: "machinedeployments", version: "v1beta1",
+			full:  fullMachineDeploymentV1Beta1,
 			state: machineDeploymentState(), unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
 			writes: replicatedWrites("v1beta1", "spec.paused", "spec.rolloutAfter", "status.phase",
 				"status.unavailableReplicas", "status.updatedReplicas"),
 		},
 		{
-			layout: contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2", full: fullMachineDeploymentV1Beta2,
+			layout: contract.LayoutsOf(contract.V1Beta2).MachineDeployment, kind: "machinedeployments", version: "v1beta2",
+			full:   fullMachineDeploymentV1Beta2,
 			state:  withoutLimits(machineDeploymentState()),
 			unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations", "RevisionHistoryLimit", "ProgressDeadline"},
 			update: machineDeploymentUpdate(), apply: applyMachineDeployment,
@@ -116,7 +118,7 @@ func TestMachineDeployment_IsReadAndWrittenInEveryShape(t *testing.T) {
 
 // One pauses the rollout, the other everything.
 func TestMachineDeployment_HasTwoPauses(t *testing.T) {
-	adapter := contract.Unstructured(machineGVK, contract.MachineDeploymentV1Beta2()).Adapter
+	adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachineDeployment).Adapter
 	for text, want := range map[string][2]bool{
 		`{}`:                        {false, false},
 		`{"spec":{"paused":false}}`: {false, false},

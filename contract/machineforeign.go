@@ -53,6 +53,10 @@ func machineForeign(spec MachineSpecLayout) MachineLayout {
 	}
 }
 
+// machineKubermatic is a Machine in cluster.k8s.io/v1alpha1. Its schema keeps every field, but its own controller writes back only what its
+// Go type knows, so all other state is in annotations. There is no place for the observed generation, and for a Cluster, references to
+// provider objects, timeouts and readiness gates, which that API does not have. The version is read as it stands there, which usually is
+// without its leading v; conditions are those of Nodes and lose their observed generation.
 var machineKubermatic = func() MachineLayout {
 	l := machineForeign(machineSpecKubermatic("spec"))
 	l.Phase, l.LastUpdated = At[string]("status", "phase"), At[time.Time]("status", "lastUpdated")
@@ -62,14 +66,11 @@ var machineKubermatic = func() MachineLayout {
 	return l
 }()
 
-// KubermaticMachine returns the layout of Machine in cluster.k8s.io/v1alpha1, the API of Kubermatic's machine-controller.
-// That CRD has no status subresource: set StatusSubresource of the Kind to false. Its schema keeps every field, but its own
-// controller writes back only what its Go type knows, so all other state is in annotations. The layout has no place for the observed
-// generation, and for a Cluster, references to provider objects, timeouts and readiness gates, which that API does not have. The version is
-// read as it stands there, which usually is without its leading v; conditions are those of Nodes and lose
-// their observed generation. The table is shared and must not be changed.
-func KubermaticMachine() *MachineLayout { return &machineKubermatic }
-
+// machineGardener is a Machine in machine.sapcloud.io/v1alpha1. The Node is named by the label "node", as that system does it, so its name
+// must fit a label. What the schema has no field for is in annotations; a failure is too, because that system takes its next step by the
+// text of status.lastOperation, which is left alone. Addresses have a field since release 0.60; older CRDs prune them. There is no place
+// for the observed generation, and for a Cluster, a version, references to provider objects, other timeouts than the one of the drain, and
+// readiness gates, which that API does not have. Conditions are those of Nodes and lose their observed generation.
 var machineGardener = func() MachineLayout {
 	l := machineForeign(machineSpecGardener("spec"))
 	l.Phase, l.LastUpdated = At[string]("status", "currentStatus", "phase"), At[time.Time]("status", "currentStatus", "lastUpdateTime")
@@ -77,15 +78,6 @@ var machineGardener = func() MachineLayout {
 	l.FailureReason, l.FailureMessage = AtAnnotation[string](failureReasonAnnotation), AtAnnotation[string](failureMessageAnnotation)
 	return l
 }()
-
-// GardenerMachine returns the layout of Machine in machine.sapcloud.io/v1alpha1, the API of Gardener's
-// machine-controller-manager. The Node is named by the label "node", as that system does it, so its name must fit a label.
-// What the schema has no field for is in annotations; a failure is too, because that system takes its next step by the
-// text of status.lastOperation, which is left alone. Addresses have a field since release 0.60; older CRDs prune them.
-// The layout has no place for the observed generation, and for a Cluster, a version, references to provider objects, other
-// timeouts than the one of the drain, and readiness gates, which that API does not have. Conditions are those of Nodes and
-// lose their observed generation. The table is shared and must not be changed.
-func GardenerMachine() *MachineLayout { return &machineGardener }
 
 // replicatedForeign is what sets and deployments of the other systems have in common: fields are named as in Kubernetes, and there is
 // nothing for a Cluster, for the order of deletion, for names and for the selector as text.
@@ -124,31 +116,25 @@ func replicatedGardener(conditions string) ReplicatedLayout {
 	return l
 }
 
+// machineSetKubermatic has no place for numbers that count by Machines, and for the selector as text. Conditions are where its CRD keeps
+// them and its own controller does not: no other controller can run beside that one. What its template makes Machines of is all of it.
 var machineSetKubermatic = func() MachineSetLayout {
 	l := MachineSetLayout{ReplicatedLayout: replicatedKubermatic(), FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas")}
 	l.DeletionOrder = At[string]("spec", "deletePolicy")
 	return l
 }()
 
-// KubermaticMachineSet returns the layout of MachineSet in cluster.k8s.io/v1alpha1. Its numbers of ready and available replicas count by
-// Nodes; it has no place for those that count by Machines, and for the selector as text. Conditions are where its CRD keeps them and its
-// own controller does not: no other controller can run beside that one. New Machines are named after the set. What its template makes
-// Machines of is all of it. The table is shared and must not be changed.
-func KubermaticMachineSet() *MachineSetLayout { return &machineSetKubermatic }
-
+// machineSetGardener has no place for up-to-date replicas, for numbers that count by Nodes, and for the selector as text; conditions lose
+// their observed generation. What its template makes Machines of are its labels, its annotations and the name of the class: the template of
+// the Node and the settings of a Machine change in place.
 var machineSetGardener = MachineSetLayout{
 	ReplicatedLayout:     replicatedGardener("machineSetCondition"),
 	FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
 }
 
-// GardenerMachineSet returns the layout of MachineSet in machine.sapcloud.io/v1alpha1. Machines are named after the set, and the default
-// order of deletion holds. It has no place for up-to-date replicas, for numbers that count by Nodes, and for the
-// selector as text; conditions lose their observed generation. What its template makes Machines of are its labels, its annotations and the
-// name of the class: the template of the Node and the settings of a Machine change in place. The table is shared and must not be changed.
-func GardenerMachineSet() *MachineSetLayout { return &machineSetGardener }
-
 // deploymentForeign is what deployments of the other systems have in common: the rollout is asked for as in Cluster API's v1beta1, which
-// has all of it where Kubernetes has it.
+// has all of it where Kubernetes has it. There is no place for when older Machines are replaced, a limit of remediation, the order of
+// deletion, names and the phase: a restart is a change of an annotation of the template, such as kubectl.kubernetes.io/restartedAt.
 func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 	l := machineDeploymentV1Beta1
 	l.ReplicatedLayout = replicated
@@ -157,15 +143,11 @@ func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 	return l
 }
 
+// machineDeploymentKubermatic has everything in annotations that a rollout is asked for beyond RolloutRolling, which is all that its own
+// controller knows.
 var machineDeploymentKubermatic = deploymentForeign(replicatedKubermatic())
 
-// KubermaticMachineDeployment returns the layout of MachineDeployment in cluster.k8s.io/v1alpha1, whose own controller only knows
-// RolloutRolling. Everything else that a rollout is asked for is in annotations. It has places for the same numbers as
-// KubermaticMachineSet, and none for when older Machines are replaced, a limit of remediation, the order of deletion, names and the phase:
-// a restart is a change of an annotation of the template, such as kubectl.kubernetes.io/restartedAt. The table is shared and must not be
-// changed.
-func KubermaticMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentKubermatic }
-
+// machineDeploymentGardener: the strategy has no OnDelete, but its schema takes any text. A rollbackTo without a revision is no rollback.
 var machineDeploymentGardener = func() MachineDeploymentLayout {
 	l := deploymentForeign(replicatedGardener("conditions"))
 	l.AnnotatedRolloutType = Field[string]{}
@@ -175,9 +157,3 @@ var machineDeploymentGardener = func() MachineDeploymentLayout {
 	l.RollbackTo = At[int64]("spec", "rollbackTo", "revision")
 	return l
 }()
-
-// GardenerMachineDeployment returns the layout of MachineDeployment in machine.sapcloud.io/v1alpha1. Its strategy has no OnDelete, but its
-// schema takes any text. A rollbackTo without a revision is no rollback. It has places for the same numbers as GardenerMachineSet,
-// and none for when older Machines are replaced, a limit of remediation, the order of deletion, names and the phase: a restart is a change
-// of an annotation of the template, such as kubectl.kubernetes.io/restartedAt. The table is shared and must not be changed.
-func GardenerMachineDeployment() *MachineDeploymentLayout { return &machineDeploymentGardener }

@@ -63,7 +63,7 @@ const (
 
 func kubermatic() foreignShape {
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"},
-		contract.KubermaticMachine())
+		contract.KubermaticLayouts().Machine)
 	kind.StatusSubresource = false
 	spec := func(providerID string) string {
 		return `{"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},"providerID":"` + providerID + `","versions":{"kubelet":"1.36.3"},
@@ -107,7 +107,7 @@ func gardener() foreignShape {
 	const others = `"lastKnownState":"opaque","lastOperation":{"description":"Machine is being created","type":"Create","state":"Processing"}`
 	return foreignShape{
 		kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
-			contract.GardenerMachine()),
+			contract.GardenerLayouts().Machine),
 		full: `{"apiVersion":"machine.sapcloud.io/v1alpha1","kind":"Machine","metadata":{` + fullMetadata + `,
 			"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y","node":"n1"},"annotations":` + with(false, map[string]string{
 			"machinist.dev/node-uid": "n-uid", "machinist.dev/failure-reason": "FR", "machinist.dev/failure-message": "FM"}) + `},

@@ -17,7 +17,9 @@ import (
 
 var machineGVK = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
 
-func machineKind() contract.Kind { return contract.Unstructured(machineGVK, contract.MachineV1Beta2()) }
+func machineKind() contract.Kind {
+	return contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).Machine)
+}
 
 // fullMachine is a Machine in the shape of v1beta2 that says everything the layout reads, and things it does not know.
 const fullMachine = `{

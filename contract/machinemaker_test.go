@@ -17,11 +17,11 @@ import (
 func makerOf(version string) (contract.MachineMaker, contract.Kind) {
 	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: version, Kind: "Machine"}
 	if version == "v1beta1" {
-		return contract.UnstructuredMaker(contract.MachineSetV1Beta1(), gvk, contract.MachineV1Beta1()),
-			contract.Unstructured(gvk, contract.MachineV1Beta1())
+		return contract.UnstructuredMaker(contract.LayoutsOf(contract.V1Beta1).MachineSet, gvk, contract.LayoutsOf(contract.V1Beta1).Machine),
+			contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta1).Machine)
 	}
-	return contract.UnstructuredMaker(contract.MachineSetV1Beta2(), gvk, contract.MachineV1Beta2()),
-		contract.Unstructured(gvk, contract.MachineV1Beta2())
+	return contract.UnstructuredMaker(contract.LayoutsOf(contract.V1Beta2).MachineSet, gvk, contract.LayoutsOf(contract.V1Beta2).Machine),
+		contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta2).Machine)
 }
 
 func fullSet(t *testing.T, version string) *unstructured.Unstructured {
@@ -55,9 +55,9 @@ func TestAMachineOfASetIsWhatTheTemplateSaysWithReferencesOfItsOwn(t *testing.T)
 			require.Empty(t, cmp.Diff(before.Object, set.Object), "the set does not change")
 
 			var template contract.MachineSetState
-			setKind := contract.Unstructured(set.GroupVersionKind(), contract.MachineSetV1Beta2())
+			setKind := contract.Unstructured(set.GroupVersionKind(), contract.LayoutsOf(contract.V1Beta2).MachineSet)
 			if version == "v1beta1" {
-				setKind = contract.Unstructured(set.GroupVersionKind(), contract.MachineSetV1Beta1())
+				setKind = contract.Unstructured(set.GroupVersionKind(), contract.LayoutsOf(contract.V1Beta1).MachineSet)
 			}
 			require.NoError(t, setKind.Adapter.Read(set, &template))
 			var got contract.MachineState
@@ -167,7 +167,8 @@ func TestATypedMakerIsTheEmbeddersOwnFunctions(t *testing.T) {
 }
 
 func TestMachinesOfGardenerTakeOverInPlaceWhatTheirSetSaysOfTheNode(t *testing.T) {
-	maker := contract.UnstructuredMaker(contract.GardenerMachineSet(), schema.GroupVersionKind{Kind: "Machine"}, contract.GardenerMachine())
+	of := contract.GardenerLayouts()
+	maker := contract.UnstructuredMaker(of.MachineSet, schema.GroupVersionKind{Kind: "Machine"}, of.Machine)
 	set := parseObject(t, `{"spec":{"template":`+templateGardener+`}}`)
 	machine := parseObject(t, `{"spec":{"class":{"kind":"Old","name":"old"},"providerID":"p://1","nodeTemplate":{"spec":{"unschedulable":true}}}}`)
 	given, err := maker.SyncMachine(set, machine, nil)

@@ -47,8 +47,7 @@ type MachinePoolUpdate struct {
 type MachinePoolKind = KindOf[MachinePoolState, MachinePoolUpdate]
 
 // MachinePoolLayout says where a MachinePool of one shape keeps its state: the fields of MachinePoolState and
-// MachinePoolUpdate with the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy
-// one to make a layout of your own.
+// MachinePoolUpdate with the same names. As in a MachineLayout, a zero Field is "no such place".
 type MachinePoolLayout struct {
 	ReplicatedLayout
 
@@ -79,10 +78,6 @@ var machinePoolV1Beta2 = MachinePoolLayout{
 	FailureMessage:      At[string]("status", "deprecated", "v1beta1", "failureMessage"),
 }
 
-// MachinePoolV1Beta2 returns the layout of MachinePool in cluster.x-k8s.io/v1beta2. The table is shared and must not be
-// changed.
-func MachinePoolV1Beta2() *MachinePoolLayout { return &machinePoolV1Beta2 }
-
 var machinePoolV1Beta1 = func() MachinePoolLayout {
 	l := machinePoolV1Beta2
 	l.ReplicatedLayout = pooled(replicatedV1Beta1())
@@ -91,10 +86,6 @@ var machinePoolV1Beta1 = func() MachinePoolLayout {
 	l.FailureReason, l.FailureMessage = At[string]("status", "failureReason"), At[string]("status", "failureMessage")
 	return l
 }()
-
-// MachinePoolV1Beta1 returns the layout of MachinePool in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes
-// and places that this version has. The table is shared and must not be changed.
-func MachinePoolV1Beta1() *MachinePoolLayout { return &machinePoolV1Beta1 }
 
 func (l *MachinePoolLayout) read(obj map[string]any, into *MachinePoolState) error {
 	r := &reader{obj: obj}

@@ -81,13 +81,13 @@ func machinePoolCases() []machinePoolCase {
 	unsaid := []string{"Provider", "NodeLabels", "NodeAnnotations", "Selector", "SelectorText", "DeletionOrder", "MachineNaming"}
 	return []machinePoolCase{
 		{
-			layout: contract.MachinePoolV1Beta1(), kind: "machinepools", version: "v1beta1", full: fullMachinePoolV1Beta1,
+			layout: contract.LayoutsOf(contract.V1Beta1).MachinePool, kind: "machinepools", version: "v1beta1", full: fullMachinePoolV1Beta1,
 			state: machinePoolState(), unsaid: unsaid, update: machinePoolUpdate(), apply: applyMachinePool,
 			writes: slices.Concat(places, poolWrites("v1beta1", "status.bootstrapReady", "status.infrastructureReady",
 				"status.unavailableReplicas", "status.failureReason", "status.failureMessage")),
 		},
 		{
-			layout: contract.MachinePoolV1Beta2(), kind: "machinepools", version: "v1beta2", full: fullMachinePoolV1Beta2,
+			layout: contract.LayoutsOf(contract.V1Beta2).MachinePool, kind: "machinepools", version: "v1beta2", full: fullMachinePoolV1Beta2,
 			state: machinePoolState(), unsaid: unsaid, update: machinePoolUpdate(), apply: applyMachinePool,
 			writes: slices.Concat(places, poolWrites("v1beta2", initialization+"bootstrapDataSecretCreated",
 				initialization+"infrastructureProvisioned", old+"unavailableReplicas", old+"failureReason", old+"failureMessage")),
@@ -107,7 +107,7 @@ func TestMachinePool_IsReadAndWrittenInBothVersions(t *testing.T) {
 }
 
 func TestMachinePool_EmptyValuesLeaveNothingBehindButTheNameOfASecret(t *testing.T) {
-	adapter := contract.Unstructured(machineGVK, contract.MachinePoolV1Beta2()).Adapter
+	adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachinePool).Adapter
 	obj := parseObject(t, `{"spec":{"providerIDList":["p"]},"status":{"phase":"x","nodeRefs":[{"name":"n"}],"initialization":{"bootstrapDataSecretCreated":true},
 		"deprecated":{"v1beta1":{"failureReason":"x"}}}}`)
 	require.NoError(t, adapter.Write(obj, contract.MachinePoolUpdate{
@@ -118,7 +118,7 @@ func TestMachinePool_EmptyValuesLeaveNothingBehindButTheNameOfASecret(t *testing
 }
 
 func TestMachinePool_ANodeIsWrittenAsAReference(t *testing.T) {
-	adapter, obj := contract.Unstructured(machineGVK, contract.MachinePoolV1Beta1()).Adapter, parseObject(t, `{}`)
+	adapter, obj := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta1).MachinePool).Adapter, parseObject(t, `{}`)
 	nodes := contract.SetTo([]contract.NodeRef{{Name: "n1", UID: "u1"}, {Name: "n2"}})
 	require.NoError(t, adapter.Write(obj, contract.MachinePoolUpdate{Nodes: nodes}))
 	require.Empty(t, cmp.Diff(parseJSON(t, `{"status":{"nodeRefs":[
@@ -126,7 +126,7 @@ func TestMachinePool_ANodeIsWrittenAsAReference(t *testing.T) {
 }
 
 func TestMachinePool_MalformedListsAreErrorsThatNameTheEntry(t *testing.T) {
-	adapter := contract.Unstructured(machineGVK, contract.MachinePoolV1Beta2()).Adapter
+	adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachinePool).Adapter
 	for text, want := range map[string]string{
 		`{"spec":{"providerIDList":["p",null]}}`:                 "spec.providerIDList.1: want string, found null",
 		`{"status":{"nodeRefs":[{"name":"n"},7]}}`:               "status.nodeRefs.1: want object, found integer",
@@ -151,7 +151,8 @@ func TestMachinePool_AnUnchangedLargePoolIsReadWithoutAnAllocation(t *testing.T)
 		ids = append(ids, fmt.Sprintf("p://%d", i))
 		nodes = append(nodes, contract.NodeRef{Name: fmt.Sprintf("n%d", i), UID: types.UID(fmt.Sprintf("u%d", i))})
 	}
-	adapter, obj := contract.Unstructured(machineGVK, contract.MachinePoolV1Beta2()).Adapter, parseObject(t, fullMachinePoolV1Beta2)
+	adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachinePool).Adapter
+	obj := parseObject(t, fullMachinePoolV1Beta2)
 	require.NoError(t, adapter.Write(obj, contract.MachinePoolUpdate{ProviderIDs: contract.SetTo(ids), Nodes: contract.SetTo(nodes)}))
 	var state contract.MachinePoolState
 	require.NoError(t, adapter.Read(obj, &state))

@@ -59,13 +59,13 @@ func machineSetCases() []machineSetCase {
 	const old = "status.deprecated.v1beta1."
 	return append([]machineSetCase{
 		{
-			layout: contract.MachineSetV1Beta1(), kind: "machinesets", version: "v1beta1", full: fullMachineSetV1Beta1,
+			layout: contract.LayoutsOf(contract.V1Beta1).MachineSet, kind: "machinesets", version: "v1beta1", full: fullMachineSetV1Beta1,
 			state: machineSetState(), unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations"},
 			update: machineSetUpdate(), apply: applyMachineSet,
 			writes: replicatedWrites("v1beta1", "status.fullyLabeledReplicas"),
 		},
 		{
-			layout: contract.MachineSetV1Beta2(), kind: "machinesets", version: "v1beta2", full: fullMachineSetV1Beta2,
+			layout: contract.LayoutsOf(contract.V1Beta2).MachineSet, kind: "machinesets", version: "v1beta2", full: fullMachineSetV1Beta2,
 			state: machineSetState(), unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations"},
 			update: machineSetUpdate(), apply: applyMachineSet,
 			writes: replicatedWrites("v1beta2", old+"fullyLabeledReplicas"),

@@ -29,8 +29,7 @@ type MachineSetUpdate struct {
 type MachineSetKind = KindOf[MachineSetState, MachineSetUpdate]
 
 // MachineSetLayout says where a MachineSet of one shape keeps its state: the fields of MachineSetState and MachineSetUpdate
-// with the same names. As in a MachineLayout, a zero Field is "no such place", and tables are shared: copy one to make a
-// layout of your own.
+// with the same names. As in a MachineLayout, a zero Field is "no such place".
 type MachineSetLayout struct {
 	ReplicatedLayout
 
@@ -42,18 +41,10 @@ var machineSetV1Beta2 = MachineSetLayout{
 	FullyLabeledReplicas: At[int32]("status", "deprecated", "v1beta1", "fullyLabeledReplicas"),
 }
 
-// MachineSetV1Beta2 returns the layout of MachineSet in cluster.x-k8s.io/v1beta2. The table is shared and must not be
-// changed.
-func MachineSetV1Beta2() *MachineSetLayout { return &machineSetV1Beta2 }
-
 var machineSetV1Beta1 = MachineSetLayout{
 	ReplicatedLayout:     replicatedV1Beta1(),
 	FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
 }
-
-// MachineSetV1Beta1 returns the layout of MachineSet in cluster.x-k8s.io/v1beta1. Conditions are written in both shapes and
-// places that this version has. The table is shared and must not be changed.
-func MachineSetV1Beta1() *MachineSetLayout { return &machineSetV1Beta1 }
 
 func (l *MachineSetLayout) read(obj map[string]any, into *MachineSetState) error {
 	r := &reader{obj: obj}
@@ -158,7 +149,7 @@ type MachineDeploymentKind = KindOf[MachineDeploymentState, MachineDeploymentUpd
 // MachineDeploymentLayout says where a MachineDeployment of one shape keeps its state: the fields of MachineDeploymentState
 // and MachineDeploymentUpdate with the same names. AnnotatedRolloutType counts where RolloutType is absent or says RolloutRolling.
 // InPlaceMaxSurge and InPlaceMaxUnavailable, where a layout has them, take the place of the other two with RolloutInPlace. As in a
-// MachineLayout, a zero Field is "no such place", and tables are shared: copy one to make a layout of your own.
+// MachineLayout, a zero Field is "no such place".
 type MachineDeploymentLayout struct {
 	ReplicatedLayout
 
@@ -179,6 +170,9 @@ type MachineDeploymentLayout struct {
 	UnavailableReplicas, UpdatedReplicas Field[int32]              `by:"controller" absent:"unknown"`
 }
 
+// machineDeploymentV1Beta2 has the rollback, and the ways of a rollout that its field refuses, in annotations. It has no place for the
+// limit of the history and the progress deadline, which that version has dropped: one old set is kept, and a rollout may stand still
+// without a limit.
 var machineDeploymentV1Beta2 = MachineDeploymentLayout{
 	ReplicatedLayout:       replicatedV1Beta2(),
 	RolloutPaused:          At[bool]("spec", "paused"),
@@ -195,11 +189,6 @@ var machineDeploymentV1Beta2 = MachineDeploymentLayout{
 	UpdatedReplicas:        At[int32]("status", "deprecated", "v1beta1", "updatedReplicas"),
 }
 
-// MachineDeploymentV1Beta2 returns the layout of MachineDeployment in cluster.x-k8s.io/v1beta2. The rollback, and the ways of a rollout
-// that its field refuses, are in annotations. It has no place for the limit of the history and the progress deadline, which that version
-// has dropped: one old set is kept, and a rollout may stand still without a limit. The table is shared and must not be changed.
-func MachineDeploymentV1Beta2() *MachineDeploymentLayout { return &machineDeploymentV1Beta2 }
-
 var machineDeploymentV1Beta1 = func() MachineDeploymentLayout {
 	l := machineDeploymentV1Beta2
 	l.ReplicatedLayout = replicatedV1Beta1()
@@ -215,10 +204,6 @@ var machineDeploymentV1Beta1 = func() MachineDeploymentLayout {
 	l.UpdatedReplicas = At[int32]("status", "updatedReplicas")
 	return l
 }()
-
-// MachineDeploymentV1Beta1 returns the layout of MachineDeployment in cluster.x-k8s.io/v1beta1. Conditions are written in
-// both shapes and places that this version has. The table is shared and must not be changed.
-func MachineDeploymentV1Beta1() *MachineDeploymentLayout { return &machineDeploymentV1Beta1 }
 
 func (l *MachineDeploymentLayout) read(obj map[string]any, into *MachineDeploymentState) error {
 	r := &reader{obj: obj}

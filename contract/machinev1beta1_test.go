@@ -14,7 +14,7 @@ import (
 
 func machineV1Beta1Kind() contract.Kind {
 	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}
-	return contract.Unstructured(gvk, contract.MachineV1Beta1())
+	return contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta1).Machine)
 }
 
 // fullMachineV1Beta1 says in the shape of v1beta1 what fullMachine says in that of v1beta2.

@@ -49,9 +49,9 @@ func members(forgotten []contract.Forgotten) (all []string) {
 
 func TestCheckMaker(t *testing.T) {
 	gvk := schema.GroupVersion{Group: "example.com", Version: "v1"}.WithKind
-	machines := contract.Unstructured(gvk("Machine"), contract.MachineV1Beta2())
-	sets := contract.Unstructured(gvk("MachineSet"), contract.MachineSetV1Beta2())
-	deployments := contract.Unstructured(gvk("MachineDeployment"), contract.MachineDeploymentV1Beta2())
+	machines := contract.Unstructured(gvk("Machine"), contract.LayoutsOf(contract.V1Beta2).Machine)
+	sets := contract.Unstructured(gvk("MachineSet"), contract.LayoutsOf(contract.V1Beta2).MachineSet)
+	deployments := contract.Unstructured(gvk("MachineDeployment"), contract.LayoutsOf(contract.V1Beta2).MachineDeployment)
 	owner := func() contract.Object {
 		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": "c"}}}
 	}
@@ -110,14 +110,15 @@ func TestCheckMaker(t *testing.T) {
 		require.ErrorContains(t, err, "make a MachineSet: the maker panics: ")
 	})
 	t.Run("the makers of layouts", func(t *testing.T) {
+		of := contract.LayoutsOf(contract.V1Beta2)
 		set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 			"clusterName": "c", "template": map[string]any{"spec": map[string]any{"clusterName": "c"}}}}}
 		lacks, err := contract.CheckMaker(sets, machines,
-			contract.UnstructuredMaker(contract.MachineSetV1Beta2(), gvk("Machine"), contract.MachineV1Beta2()), set)
+			contract.UnstructuredMaker(of.MachineSet, gvk("Machine"), of.Machine), set)
 		require.NoError(t, err)
 		require.Empty(t, lacks)
 		lacks, err = contract.CheckSetMaker(deployments, sets,
-			contract.UnstructuredSetMaker(contract.MachineDeploymentV1Beta2(), gvk("MachineSet"), contract.MachineSetV1Beta2()), set)
+			contract.UnstructuredSetMaker(of.MachineDeployment, gvk("MachineSet"), of.MachineSet), set)
 		require.NoError(t, err)
 		require.Empty(t, lacks)
 	})

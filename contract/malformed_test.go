@@ -69,10 +69,12 @@ func placesReader(layout any) func(*unstructured.Unstructured) (error, error) {
 
 func malformedCases() map[string]malformedCase {
 	cases := map[string]malformedCase{
-		"Machine v1beta1": {layout: contract.MachineV1Beta1(), base: `{}`, read: machineReader(contract.MachineV1Beta1()),
+		"Machine v1beta1": {layout: contract.LayoutsOf(contract.V1Beta1).Machine, base: `{}`,
+			read:      machineReader(contract.LayoutsOf(contract.V1Beta1).Machine),
 			writeOnly: []string{"Bootstrap.Namespace", "Infrastructure.Namespace", "NodeKind", "NodeAPIVersion"}},
-		"Machine v1beta2": {layout: contract.MachineV1Beta2(), base: `{}`, read: machineReader(contract.MachineV1Beta2())},
-		"metadata": {base: `{}`, read: machineReader(contract.MachineV1Beta2()), nullIsAbsent: []string{"Finalizers"},
+		"Machine v1beta2": {layout: contract.LayoutsOf(contract.V1Beta2).Machine, base: `{}`,
+			read: machineReader(contract.LayoutsOf(contract.V1Beta2).Machine)},
+		"metadata": {base: `{}`, read: machineReader(contract.LayoutsOf(contract.V1Beta2).Machine), nullIsAbsent: []string{"Finalizers"},
 			layout: &metadataPlaces{
 				Namespace: contract.At[string]("metadata", "namespace"), Name: contract.At[string]("metadata", "name"),
 				UID: contract.At[string]("metadata", "uid"), ResourceVersion: contract.At[string]("metadata", "resourceVersion"),
@@ -95,28 +97,28 @@ func malformedCases() map[string]malformedCase {
 
 func providerCases(v contract.Version) map[string]malformedCase {
 	return map[string]malformedCase{
-		"InfraMachine": {layout: contract.InfraMachine(v), spared: []string{"Conditions"},
+		"InfraMachine": {layout: contract.LayoutsOf(v).InfraMachine, spared: []string{"Conditions"},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.InfraMachineState
-				return contract.InfraMachine(v).Read(obj, &s), withCondition(s.Unreadable, s.Ready)
+				return contract.LayoutsOf(v).InfraMachine.Read(obj, &s), withCondition(s.Unreadable, s.Ready)
 			}},
-		"BootstrapConfig": {layout: contract.BootstrapConfig(v), spared: []string{"Conditions"},
+		"BootstrapConfig": {layout: contract.LayoutsOf(v).BootstrapConfig, spared: []string{"Conditions"},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.BootstrapConfigState
-				return contract.BootstrapConfig(v).Read(obj, &s), withCondition(s.Unreadable, s.Ready)
+				return contract.LayoutsOf(v).BootstrapConfig.Read(obj, &s), withCondition(s.Unreadable, s.Ready)
 			}},
-		"InfraMachinePool": {layout: contract.InfraMachinePool(v), spared: []string{"Conditions"},
+		"InfraMachinePool": {layout: contract.LayoutsOf(v).InfraMachinePool, spared: []string{"Conditions"},
 			bases: map[string]string{"ProvisionedFallback": `{"kind":"K","metadata":{"name":"n"}}`},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.InfraMachinePoolState
-				return contract.InfraMachinePool(v).Read(obj, &s), withCondition(s.Unreadable, s.Ready)
+				return contract.LayoutsOf(v).InfraMachinePool.Read(obj, &s), withCondition(s.Unreadable, s.Ready)
 			}},
-		"Template": {layout: contract.Template(v), read: placesReader(contract.Template(v))},
-		"ControlPlane": {layout: contract.ControlPlane(v),
+		"Template": {layout: contract.LayoutsOf(v).Template, read: placesReader(contract.LayoutsOf(v).Template)},
+		"ControlPlane": {layout: contract.LayoutsOf(v).ControlPlane,
 			spared: []string{"DesiredVersion", "CurrentVersion", "CurrentVersions"},
 			read: func(obj *unstructured.Unstructured) (error, error) {
 				var s contract.ControlPlaneState
-				return contract.ControlPlane(v).Read(obj, &s), s.Unreadable
+				return contract.LayoutsOf(v).ControlPlane.Read(obj, &s), s.Unreadable
 			}},
 	}
 }

@@ -67,7 +67,8 @@ func (u *ProvidedMachineUpdate) Common() CommonUpdate {
 }
 
 // ProvidedMachineLayout says where the provider of an InfraMachine writes the fields of one contract version. As in a MachineLayout, a zero
-// Field is "no such place", and tables are shared: copy one to make a layout of your own. Rule: contract page "InfraMachine".
+// Field is "no such place". A CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written.
+// Rule: contract page "InfraMachine".
 type ProvidedMachineLayout struct {
 	ClusterName                   Field[string]          `by:"controller" absent:"no Cluster"`
 	Spec                          Field[json.RawMessage] `by:"user" absent:"none"`
@@ -81,8 +82,6 @@ type ProvidedMachineLayout struct {
 	ObservedGeneration            Field[int64]           `by:"provider" absent:"0: never looked at"`
 }
 
-var providedMachineTables = tablesOf(providedMachineBefore, providedMachineSinceV1Beta2)
-
 func providedMachineSinceV1Beta2(v Version) ProvidedMachineLayout {
 	reads := infraMachineSinceV1Beta2(v)
 	return ProvidedMachineLayout{
@@ -94,17 +93,12 @@ func providedMachineSinceV1Beta2(v Version) ProvidedMachineLayout {
 
 // providedMachineBefore: the provider overwrites the failure domain that was asked for, reports failures, and has conditions of two shapes.
 func providedMachineBefore(v Version) ProvidedMachineLayout {
-	reads, l := InfraMachine(v), providedMachineSinceV1Beta2(v)
+	reads, l := infraMachineBefore(v), providedMachineSinceV1Beta2(v)
 	l.Provisioned, l.FailureDomain = At[bool]("status", "ready"), reads.FailureDomainFallback
 	l.FailureReason, l.FailureMessage = reads.FailureReason, reads.FailureMessage
 	l.Conditions = conditionsV1Beta1()
 	return l
 }
-
-// ProvidedMachine returns the layout with which a provider writes InfraMachines of a contract version, nil for one that is not supported. A
-// CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written. The table is shared and must
-// not be changed.
-func ProvidedMachine(v Version) *ProvidedMachineLayout { return providedMachineTables[v] }
 
 func (l *ProvidedMachineLayout) read(obj map[string]any, into *ProvidedMachineState) error {
 	r := &reader{obj: obj}

@@ -16,7 +16,7 @@ import (
 
 func infraMachineKind(v contract.Version) contract.InfraMachineKind {
 	gvk := schema.GroupVersionKind{Group: "infrastructure.example.com", Version: "v1", Kind: "CloudMachine"}
-	return contract.Unstructured(gvk, contract.ProvidedMachine(v))
+	return contract.Unstructured(gvk, contract.LayoutsOf(v).ProvidedMachine)
 }
 
 // A provider writes where a Machine reads, in every version of the contract.
@@ -36,7 +36,7 @@ func TestWhatAProviderWritesIsWhatAMachineReads(t *testing.T) {
 		require.NoError(t, kind.Adapter.Write(obj, update))
 
 		var read contract.InfraMachineState
-		require.NoError(t, contract.InfraMachine(v).Read(obj, &read))
+		require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(obj, &read))
 		want := contract.InfraMachineState{
 			Provisioned: true, ProviderID: "x://1", Addresses: []contract.Address{{Type: "InternalIP", Address: "10.0.0.1"}}, HasAddresses: true,
 			FailureDomain: contract.Some("z1"), Ready: contract.Some(ready),
@@ -60,7 +60,7 @@ func TestWhatAProviderWritesIsWhatAMachineReads(t *testing.T) {
 		require.NoError(t, kind.Adapter.Read(obj, &own))
 		require.Nil(t, own.Resume)
 	}
-	require.Nil(t, contract.ProvidedMachine("v9"))
+	require.Nil(t, contract.LayoutsOf("v9").ProvidedMachine)
 	require.Nil(t, infraMachineKind("v9").Adapter)
 }
 

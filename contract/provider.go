@@ -13,19 +13,6 @@ import (
 // ErrUnknownVersion matches the error of reading through the nil layout of a contract version that is not supported.
 var ErrUnknownVersion = errors.New("unknown contract version")
 
-// tables holds the layout of one role for every contract version.
-type tables[L any] map[Version]*L
-
-// tablesOf makes the tables of a role. Before v1beta2 all contract versions have the same places, and differ in what
-// controllers do with them.
-func tablesOf[L any](before, since func(Version) L) tables[L] {
-	all := tables[L]{V1Beta2: new(since(V1Beta2))}
-	for _, v := range []Version{V1Alpha3, V1Alpha4, V1Beta1} {
-		all[v] = new(before(v))
-	}
-	return all
-}
-
 // unknownVersion is the error of reading through a nil layout.
 func unknownVersion(obj *unstructured.Unstructured) error {
 	return fmt.Errorf("%s: %w", describe("", obj), ErrUnknownVersion)
@@ -57,8 +44,7 @@ func describe(kind string, obj Object) string {
 }
 
 // InfraMachineLayout says where an InfraMachine of one contract version keeps what a Machine reads of it.
-// Rule: contract page "InfraMachine". The tables returned by InfraMachine are shared: copy one to change it. The tags are
-// those of MachineLayout and say what the contract demands.
+// Rule: contract page "InfraMachine". The tags are those of MachineLayout and say what the contract demands.
 type InfraMachineLayout struct {
 	// Version is the contract version, for error messages.
 	Version Version
@@ -107,14 +93,11 @@ type InfraMachineState struct {
 	Unreadable error
 }
 
-var infraMachineTables = tablesOf(
-	func(v Version) InfraMachineLayout {
-		l := infraMachineSinceV1Beta2(v)
-		l.Provisioned = At[bool]("status", "ready")
-		return l
-	},
-	infraMachineSinceV1Beta2,
-)
+func infraMachineBefore(v Version) InfraMachineLayout {
+	l := infraMachineSinceV1Beta2(v)
+	l.Provisioned = At[bool]("status", "ready")
+	return l
+}
 
 func infraMachineSinceV1Beta2(v Version) InfraMachineLayout {
 	return InfraMachineLayout{
@@ -130,10 +113,6 @@ func infraMachineSinceV1Beta2(v Version) InfraMachineLayout {
 		Conditions:            providerConditions(),
 	}
 }
-
-// InfraMachine returns the layout of a contract version, nil for one that is not supported. The table is shared and must
-// not be changed; copy it to make a dialect.
-func InfraMachine(v Version) *InfraMachineLayout { return infraMachineTables[v] }
 
 // Read fills every field of into from the object, reusing its slices; it neither changes nor keeps obj. It allocates
 // nothing when the slices are large enough and times are in UTC. The error names the object and matches ErrWrongType or
@@ -173,8 +152,7 @@ func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) e
 const CertificatesExpiryAnnotation = "machine.cluster.x-k8s.io/certificates-expiry"
 
 // BootstrapConfigLayout says where a BootstrapConfig of one contract version keeps what a Machine reads of it.
-// Rule: contract page "BootstrapConfig". The tables returned by BootstrapConfig are shared: copy one to change it. The tags
-// are those of MachineLayout and say what the contract demands.
+// Rule: contract page "BootstrapConfig". The tags are those of MachineLayout and say what the contract demands.
 type BootstrapConfigLayout struct {
 	// Version is the contract version, for error messages.
 	Version Version
@@ -204,14 +182,11 @@ type BootstrapConfigState struct {
 	Unreadable error
 }
 
-var bootstrapConfigTables = tablesOf(
-	func(v Version) BootstrapConfigLayout {
-		l := bootstrapConfigSinceV1Beta2(v)
-		l.DataSecretCreated = At[bool]("status", "ready")
-		return l
-	},
-	bootstrapConfigSinceV1Beta2,
-)
+func bootstrapConfigBefore(v Version) BootstrapConfigLayout {
+	l := bootstrapConfigSinceV1Beta2(v)
+	l.DataSecretCreated = At[bool]("status", "ready")
+	return l
+}
 
 func bootstrapConfigSinceV1Beta2(v Version) BootstrapConfigLayout {
 	return BootstrapConfigLayout{
@@ -223,10 +198,6 @@ func bootstrapConfigSinceV1Beta2(v Version) BootstrapConfigLayout {
 		Conditions:        providerConditions(),
 	}
 }
-
-// BootstrapConfig returns the layout of a contract version, nil for one that is not supported. The table is shared and
-// must not be changed; copy it to make a dialect.
-func BootstrapConfig(v Version) *BootstrapConfigLayout { return bootstrapConfigTables[v] }
 
 // Read fills every field of into from the object; it neither changes nor keeps obj, and allocates nothing while times are
 // in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error. The
@@ -254,8 +225,7 @@ func (l *BootstrapConfigLayout) read(obj map[string]any, into *BootstrapConfigSt
 }
 
 // InfraMachinePoolLayout says where an InfraMachinePool of one contract version keeps what a MachinePool reads of it.
-// Rule: contract page "InfraMachinePool". The tables returned by InfraMachinePool are shared: copy one to change it. The
-// tags are those of MachineLayout and say what the contract demands.
+// Rule: contract page "InfraMachinePool". The tags are those of MachineLayout and say what the contract demands.
 type InfraMachinePoolLayout struct {
 	// Version is the contract version, for error messages.
 	Version Version
@@ -310,14 +280,11 @@ func (s *InfraMachinePoolState) Listed() bool {
 	return s.HasProviderIDList || len(s.ProviderIDList) > 0
 }
 
-var infraMachinePoolTables = tablesOf(
-	func(v Version) InfraMachinePoolLayout {
-		l := infraMachinePoolSinceV1Beta2(v)
-		l.Provisioned, l.ProvisionedFallback = l.ProvisionedFallback, l.Provisioned
-		return l
-	},
-	infraMachinePoolSinceV1Beta2,
-)
+func infraMachinePoolBefore(v Version) InfraMachinePoolLayout {
+	l := infraMachinePoolSinceV1Beta2(v)
+	l.Provisioned, l.ProvisionedFallback = l.ProvisionedFallback, l.Provisioned
+	return l
+}
 
 func infraMachinePoolSinceV1Beta2(v Version) InfraMachinePoolLayout {
 	return InfraMachinePoolLayout{
@@ -332,10 +299,6 @@ func infraMachinePoolSinceV1Beta2(v Version) InfraMachinePoolLayout {
 		Conditions:                providerConditions(),
 	}
 }
-
-// InfraMachinePool returns the layout of a contract version, nil for one that is not supported. The table is shared and
-// must not be changed; copy it to make a dialect.
-func InfraMachinePool(v Version) *InfraMachinePoolLayout { return infraMachinePoolTables[v] }
 
 // Read fills every field of into from the object, reusing its slices; it neither changes nor keeps obj. It allocates
 // nothing when the slices are large enough and times are in UTC. The error names the object and matches ErrWrongType or

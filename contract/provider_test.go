@@ -86,7 +86,7 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 				FailureDomain: contract.Some("stale"), Interruptible: true, FailureReason: "stale", FailureMessage: "stale",
 				Ready: contract.Some(metav1.Condition{Type: "Stale"}), Unreadable: contract.ErrWrongType,
 			}
-			require.NoError(t, contract.InfraMachine(c.version).Read(obj, &stale))
+			require.NoError(t, contract.LayoutsOf(c.version).InfraMachine.Read(obj, &stale))
 			if diff := diffStates(c.want, stale); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -113,7 +113,7 @@ func TestInfraMachine_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var state contract.InfraMachineState
-			err := contract.InfraMachine(c.version).Read(parseObject(t, `{`+head+`,`+c.content+`}`), &state)
+			err := contract.LayoutsOf(c.version).InfraMachine.Read(parseObject(t, `{`+head+`,`+c.content+`}`), &state)
 			require.ErrorIs(t, err, contract.ErrWrongType)
 			require.EqualError(t, err, "AWSMachine default/m1 breaks contract "+string(c.version)+": "+c.expect)
 		})
@@ -165,7 +165,7 @@ func TestBootstrapConfig_IsReadWithThePathsOfItsContract(t *testing.T) {
 				DataSecretCreated: true, DataSecretName: contract.Some("stale"), Ready: contract.Some(metav1.Condition{Type: "Stale"}),
 				FailureReason: "stale", FailureMessage: "stale", Unreadable: contract.ErrWrongType,
 			}
-			require.NoError(t, contract.BootstrapConfig(c.version).Read(obj, &stale))
+			require.NoError(t, contract.LayoutsOf(c.version).BootstrapConfig.Read(obj, &stale))
 			if diff := diffStates(c.want, stale); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -187,7 +187,8 @@ func TestBootstrapConfig_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T)
 	} {
 		t.Run(c.expect, func(t *testing.T) {
 			var state contract.BootstrapConfigState
-			err := contract.BootstrapConfig(c.version).Read(parseObject(t, `{"kind":"KubeadmConfig","metadata":{"name":"c1"},`+c.content+`}`),
+			err := contract.LayoutsOf(c.version).BootstrapConfig.Read(
+				parseObject(t, `{"kind":"KubeadmConfig","metadata":{"name":"c1"},`+c.content+`}`),
 				&state)
 			require.ErrorIs(t, err, contract.ErrWrongType)
 			require.EqualError(t, err, "KubeadmConfig c1 breaks contract "+string(c.version)+": "+c.expect)
@@ -198,10 +199,10 @@ func TestBootstrapConfig_ErrorsNameTheObjectTheContractAndThePlace(t *testing.T)
 func TestLayouts_OfAnUnknownVersionAreAnErrorAndNoPanic(t *testing.T) {
 	obj := parseObject(t, `{"kind":"K","metadata":{"name":"n","namespace":"ns"}}`)
 	for _, err := range []error{
-		contract.InfraMachine("v9").Read(obj, &contract.InfraMachineState{}),
-		contract.BootstrapConfig("").Read(obj, &contract.BootstrapConfigState{}),
-		contract.InfraMachinePool("v1").Read(obj, &contract.InfraMachinePoolState{}),
-		contract.ControlPlane("V1BETA2").Read(obj, &contract.ControlPlaneState{}),
+		contract.LayoutsOf("v9").InfraMachine.Read(obj, &contract.InfraMachineState{}),
+		contract.LayoutsOf("").BootstrapConfig.Read(obj, &contract.BootstrapConfigState{}),
+		contract.LayoutsOf("v1").InfraMachinePool.Read(obj, &contract.InfraMachinePoolState{}),
+		contract.LayoutsOf("V1BETA2").ControlPlane.Read(obj, &contract.ControlPlaneState{}),
 	} {
 		require.ErrorIs(t, err, contract.ErrUnknownVersion)
 		require.EqualError(t, err, "K ns/n: unknown contract version")
@@ -219,7 +220,7 @@ func TestInfraMachine_TheStatusSaysTheFailureDomainInEveryVersion(t *testing.T) 
 			`{}`:                                                                    "(not said)",
 		} {
 			var state contract.InfraMachineState
-			require.NoError(t, contract.InfraMachine(v).Read(parseObject(t, object), &state))
+			require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(parseObject(t, object), &state))
 			require.Equal(t, want, state.FailureDomain.Or("(not said)"), "%s: %s", v, object)
 		}
 	}

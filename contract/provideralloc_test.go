@@ -40,10 +40,10 @@ func TestProviderObjects_OfEveryRoleAndVersionAreReadAgainWithoutAllocations(t *
 		controlPlane    contract.ControlPlaneState
 	)
 	for _, v := range contractVersions() {
-		readAgain(t, "an InfraMachine", v, func() error { return contract.InfraMachine(v).Read(machine, &infraMachine) })
-		readAgain(t, "a BootstrapConfig", v, func() error { return contract.BootstrapConfig(v).Read(machine, &bootstrapConfig) })
-		readAgain(t, "an InfraMachinePool", v, func() error { return contract.InfraMachinePool(v).Read(pool, &machinePool) })
-		readAgain(t, "a ControlPlane", v, func() error { return contract.ControlPlane(v).Read(machine, &controlPlane) })
+		readAgain(t, "an InfraMachine", v, func() error { return contract.LayoutsOf(v).InfraMachine.Read(machine, &infraMachine) })
+		readAgain(t, "a BootstrapConfig", v, func() error { return contract.LayoutsOf(v).BootstrapConfig.Read(machine, &bootstrapConfig) })
+		readAgain(t, "an InfraMachinePool", v, func() error { return contract.LayoutsOf(v).InfraMachinePool.Read(pool, &machinePool) })
+		readAgain(t, "a ControlPlane", v, func() error { return contract.LayoutsOf(v).ControlPlane.Read(machine, &controlPlane) })
 		require.Len(t, infraMachine.Addresses, 2)
 		require.True(t, infraMachine.Provisioned && infraMachine.Interruptible && infraMachine.Ready.Found())
 		require.True(t, bootstrapConfig.DataSecretName.Found())
@@ -54,7 +54,7 @@ func TestProviderObjects_OfEveryRoleAndVersionAreReadAgainWithoutAllocations(t *
 
 // The slices of a state have room for what changes, too.
 func TestInfraMachinePool_AScaledGroupIsReadIntoTheSameSlices(t *testing.T) {
-	layout := contract.InfraMachinePool(contract.V1Beta2)
+	layout := contract.LayoutsOf(contract.V1Beta2).InfraMachinePool
 	three, two := parseObject(t, fullPool), parseObject(t, fullPool)
 	require.NoError(t, unstructured.SetNestedStringSlice(two.Object, []string{"test://4", "test://5"}, "spec", "providerIDList"))
 	require.NoError(t, unstructured.SetNestedSlice(two.Object, []any{map[string]any{"instanceName": "four"}}, "status", "instances"))
@@ -73,7 +73,7 @@ func TestInfraMachinePool_AScaledGroupIsReadIntoTheSameSlices(t *testing.T) {
 
 func BenchmarkInfraMachinePoolRead(b *testing.B) {
 	obj := parseObject(b, fullPool)
-	layout := contract.InfraMachinePool(contract.V1Beta2)
+	layout := contract.LayoutsOf(contract.V1Beta2).InfraMachinePool
 	var state contract.InfraMachinePoolState
 	b.ReportAllocs()
 	for b.Loop() {

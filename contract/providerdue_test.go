@@ -24,7 +24,7 @@ func TestInfraMachine_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 					"status":{"addresses":%[1]s,"failureDomain":%[1]s,"ready":false,"initialization":{"provisioned":false},"interruptible":true}}`, raw))
 				state := contract.InfraMachineState{ProviderID: "stale", Addresses: make([]contract.Address, 2), HasAddresses: true,
 					FailureDomain: contract.Some("stale")}
-				require.NoError(t, contract.InfraMachine(v).Read(obj, &state))
+				require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(obj, &state))
 				require.ErrorIs(t, state.Unreadable, contract.ErrWrongType)
 				require.ErrorContains(t, state.Unreadable, "spec.providerID: want string, found ")
 				require.ErrorContains(t, state.Unreadable, "status.addresses: want list, found ")
@@ -36,7 +36,8 @@ func TestInfraMachine_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 
 				provisioned := parseObject(t, fmt.Sprintf(`{"kind":"K","metadata":{"name":"n"},"spec":{"providerID":%s},
 					"status":{"ready":true,"initialization":{"provisioned":true}}}`, raw))
-				require.ErrorContains(t, contract.InfraMachine(v).Read(provisioned, &state), "spec.providerID: want string, found ", "now it is due")
+				require.ErrorContains(t, contract.LayoutsOf(v).InfraMachine.Read(provisioned, &state),
+					"spec.providerID: want string, found ", "now it is due")
 			})
 		}
 	}
@@ -45,14 +46,14 @@ func TestInfraMachine_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 // A reader that remembers that the machine was provisioned reads on while the object denies it.
 func TestInfraMachine_WhatIsNotDueIsReadAllTheSame(t *testing.T) {
 	var state contract.InfraMachineState
-	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(parseObject(t, `{"spec":{"providerID":null,"failureDomain":"a"},
+	require.NoError(t, contract.LayoutsOf(contract.V1Beta2).InfraMachine.Read(parseObject(t, `{"spec":{"providerID":null,"failureDomain":"a"},
 		"status":{"addresses":[{"type":"Hostname","address":"h"}]}}`), &state))
 	require.Equal(t, []contract.Address{{Type: "Hostname", Address: "h"}}, state.Addresses,
 		"one value that cannot be read is no reason to drop the others")
 	require.Equal(t, contract.Some("a"), state.FailureDomain)
 	require.EqualError(t, state.Unreadable, "spec.providerID: want string, found null")
 
-	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(parseObject(t, `{"spec":{"providerID":"p://1"}}`), &state))
+	require.NoError(t, contract.LayoutsOf(contract.V1Beta2).InfraMachine.Read(parseObject(t, `{"spec":{"providerID":"p://1"}}`), &state))
 	require.Equal(t, "p://1", state.ProviderID)
 	require.NoError(t, state.Unreadable)
 }
@@ -62,13 +63,13 @@ func TestBootstrapConfig_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 		for name, raw := range undue() {
 			t.Run(string(v)+"/"+name, func(t *testing.T) {
 				state := contract.BootstrapConfigState{DataSecretName: contract.Some("stale")}
-				require.NoError(t, contract.BootstrapConfig(v).Read(parseObject(t, `{"status":{"dataSecretName":`+raw+`}}`), &state))
+				require.NoError(t, contract.LayoutsOf(v).BootstrapConfig.Read(parseObject(t, `{"status":{"dataSecretName":`+raw+`}}`), &state))
 				require.ErrorContains(t, state.Unreadable, "status.dataSecretName: want string, found ")
 				require.False(t, state.DataSecretName.Found())
 
 				created := parseObject(t, `{"kind":"K","metadata":{"name":"n"},
 					"status":{"ready":true,"initialization":{"dataSecretCreated":true},"dataSecretName":`+raw+`}}`)
-				require.ErrorContains(t, contract.BootstrapConfig(v).Read(created, &state), "status.dataSecretName: want string, found ",
+				require.ErrorContains(t, contract.LayoutsOf(v).BootstrapConfig.Read(created, &state), "status.dataSecretName: want string, found ",
 					"now it is due")
 			})
 		}
@@ -78,7 +79,7 @@ func TestBootstrapConfig_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 // Users can write the annotation as well, and no Machine waits for it.
 func TestBootstrapConfig_AnUnreadableDateHoldsNothingUp(t *testing.T) {
 	var state contract.BootstrapConfigState
-	require.NoError(t, contract.BootstrapConfig(contract.V1Beta2).Read(parseObject(t, `{
+	require.NoError(t, contract.LayoutsOf(contract.V1Beta2).BootstrapConfig.Read(parseObject(t, `{
 		"metadata":{"annotations":{"machine.cluster.x-k8s.io/certificates-expiry":"next year"}},
 		"status":{"initialization":{"dataSecretCreated":true},"dataSecretName":"s"}}`), &state))
 	want := contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("s")}

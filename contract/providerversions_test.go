@@ -21,9 +21,9 @@ func contractVersions() []contract.Version {
 // providerLayouts returns the layouts of a version by role, as pointers.
 func providerLayouts(v contract.Version) map[string]any {
 	return map[string]any{
-		"InfraMachine": contract.InfraMachine(v), "BootstrapConfig": contract.BootstrapConfig(v),
-		"InfraMachinePool": contract.InfraMachinePool(v), "Template": contract.Template(v),
-		"ControlPlane": contract.ControlPlane(v),
+		"InfraMachine": contract.LayoutsOf(v).InfraMachine, "BootstrapConfig": contract.LayoutsOf(v).BootstrapConfig,
+		"InfraMachinePool": contract.LayoutsOf(v).InfraMachinePool, "Template": contract.LayoutsOf(v).Template,
+		"ControlPlane": contract.LayoutsOf(v).ControlPlane,
 	}
 }
 
@@ -118,12 +118,12 @@ func TestProviderLayouts_AreOneSharedTablePerVersion(t *testing.T) {
 
 // A copied table is a dialect of its own: the shared ones stay as they are.
 func TestProviderLayouts_ACopyIsADialect(t *testing.T) {
-	dialect := *contract.InfraMachine(contract.V1Beta2)
+	dialect := *contract.LayoutsOf(contract.V1Beta2).InfraMachine
 	dialect.ProviderID = contract.At[string]("status", "instanceID")
 	obj := parseObject(t, `{"status":{"instanceID":"i-1","initialization":{"provisioned":true}}}`)
 	var own, shared contract.InfraMachineState
 	require.NoError(t, dialect.Read(obj, &own))
-	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(obj, &shared))
+	require.NoError(t, contract.LayoutsOf(contract.V1Beta2).InfraMachine.Read(obj, &shared))
 	require.Equal(t, "i-1", own.ProviderID)
 	require.Empty(t, shared.ProviderID)
 }

@@ -104,12 +104,12 @@ func TestSets_CountersByNodesAndByConditionsAreNotMixed(t *testing.T) {
 		update contract.MachineSetUpdate
 		want   string
 	}{
-		"by conditions in v1beta1": {contract.MachineSetV1Beta1(), byConditions,
+		"by conditions in v1beta1": {contract.LayoutsOf(contract.V1Beta1).MachineSet, byConditions,
 			`{"status":{"v1beta2":{"readyReplicas":1,"availableReplicas":0,"upToDateReplicas":2}}}`},
-		"by conditions in v1beta2": {contract.MachineSetV1Beta2(), byConditions,
+		"by conditions in v1beta2": {contract.LayoutsOf(contract.V1Beta2).MachineSet, byConditions,
 			`{"status":{"readyReplicas":1,"availableReplicas":0,"upToDateReplicas":2}}`},
-		"by Nodes in v1beta1": {contract.MachineSetV1Beta1(), byNodes, `{"status":{"readyReplicas":1,"availableReplicas":0}}`},
-		"by Nodes in v1beta2": {contract.MachineSetV1Beta2(), byNodes,
+		"by Nodes in v1beta1": {contract.LayoutsOf(contract.V1Beta1).MachineSet, byNodes, `{"status":{"readyReplicas":1,"availableReplicas":0}}`},
+		"by Nodes in v1beta2": {contract.LayoutsOf(contract.V1Beta2).MachineSet, byNodes,
 			`{"status":{"deprecated":{"v1beta1":{"readyReplicas":1,"availableReplicas":0}}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestSets_CountersByNodesAndByConditionsAreNotMixed(t *testing.T) {
 }
 
 func TestSets_ReplicasTellZeroFromAbsent(t *testing.T) {
-	adapter := contract.Unstructured(machineGVK, contract.MachineSetV1Beta2()).Adapter
+	adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachineSet).Adapter
 	obj := parseObject(t, `{"spec":{"replicas":3,"clusterName":"c1"},"status":{"replicas":3}}`)
 	write := func(replicas contract.Change[int32]) contract.MachineSetState {
 		update := contract.ReplicatedUpdate{Replicas: replicas, ObservedReplicas: replicas}
@@ -144,7 +144,7 @@ func TestSets_ReplicasTellZeroFromAbsent(t *testing.T) {
 func TestSets_MinReadyIsReadFromWhereTheVersionHasIt(t *testing.T) {
 	const both = `{"spec":{"minReadySeconds":1,"template":{"spec":{"minReadySeconds":2}}}}`
 	for want, layout := range map[time.Duration]*contract.MachineSetLayout{
-		time.Second: contract.MachineSetV1Beta1(), 2 * time.Second: contract.MachineSetV1Beta2(),
+		time.Second: contract.LayoutsOf(contract.V1Beta1).MachineSet, 2 * time.Second: contract.LayoutsOf(contract.V1Beta2).MachineSet,
 	} {
 		var state contract.MachineSetState
 		require.NoError(t, contract.Unstructured(machineGVK, layout).Adapter.Read(parseObject(t, both), &state))

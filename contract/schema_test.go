@@ -230,29 +230,33 @@ func layoutCases() map[string]layoutCase {
 	inPools := []string{"Selector", "Selector.matchLabels", "Selector.matchExpressions", "SelectorText", "DeletionOrder", "MachineNaming"}
 	inGardener := []string{"InPlaceMaxSurge", "InPlaceMaxUnavailable"}
 	return map[string]layoutCase{
-		"Machine v1beta2": {layout: *contract.MachineV1Beta2(), kind: "machines", version: "v1beta2", none: []string{
+		"Machine v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).Machine, kind: "machines", version: "v1beta2", none: []string{
 			"Bootstrap.APIVersion", "Bootstrap.Namespace", "Infrastructure.APIVersion", "Infrastructure.Namespace", "NodeKind", "NodeAPIVersion",
 			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name", "NodeLabels", "NodeAnnotations"}},
-		"Machine v1beta1": {layout: *contract.MachineV1Beta1(), kind: "machines", version: "v1beta1", none: []string{
+		"Machine v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).Machine, kind: "machines", version: "v1beta1", none: []string{
 			"Bootstrap.Group", "Infrastructure.Group", "MinReady",
 			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name", "NodeLabels", "NodeAnnotations"}},
-		"MachineSet v1beta2": {layout: *contract.MachineSetV1Beta2(), kind: "machinesets", version: "v1beta2", none: inTemplate(true)},
-		"MachineSet v1beta1": {layout: *contract.MachineSetV1Beta1(), kind: "machinesets", version: "v1beta1", none: inTemplate(false)},
-		"MachineDeployment v1beta2": {layout: *contract.MachineDeploymentV1Beta2(), kind: "machinedeployments", version: "v1beta2",
+		"MachineSet v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).MachineSet, kind: "machinesets", version: "v1beta2",
+			none: inTemplate(true)},
+		"MachineSet v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).MachineSet, kind: "machinesets", version: "v1beta1",
+			none: inTemplate(false)},
+		"MachineDeployment v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).MachineDeployment,
+			kind: "machinedeployments", version: "v1beta2",
 			none: inTemplate(true, append(inGardener, "RevisionHistoryLimit", "ProgressDeadline")...)},
-		"MachineDeployment v1beta1": {layout: *contract.MachineDeploymentV1Beta1(), kind: "machinedeployments", version: "v1beta1",
+		"MachineDeployment v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).MachineDeployment,
+			kind: "machinedeployments", version: "v1beta1",
 			none: inTemplate(false, inGardener...)},
-		"MachinePool v1beta2": {layout: *contract.MachinePoolV1Beta2(), kind: "machinepools", version: "v1beta2",
+		"MachinePool v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).MachinePool, kind: "machinepools", version: "v1beta2",
 			none: inTemplate(true, inPools...)},
-		"MachinePool v1beta1": {layout: *contract.MachinePoolV1Beta1(), kind: "machinepools", version: "v1beta1",
+		"MachinePool v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).MachinePool, kind: "machinepools", version: "v1beta1",
 			none: inTemplate(false, inPools...)},
-		"MachineHealthCheck v1beta2": {layout: *contract.HealthCheckV1Beta2(), kind: "machinehealthchecks", version: "v1beta2",
+		"MachineHealthCheck v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).HealthCheck, kind: "machinehealthchecks", version: "v1beta2",
 			none: []string{"Template.Group", "Template.Namespace"}},
-		"MachineHealthCheck v1beta1": {layout: *contract.HealthCheckV1Beta1(), kind: "machinehealthchecks", version: "v1beta1",
+		"MachineHealthCheck v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).HealthCheck, kind: "machinehealthchecks", version: "v1beta1",
 			none: []string{"Template.Group"}},
-		"Cluster v1beta2": {layout: *contract.Cluster(contract.V1Beta2), kind: "clusters", version: "v1beta2",
+		"Cluster v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).Cluster, kind: "clusters", version: "v1beta2",
 			none: []string{"ControlPlane.APIVersion", "ControlPlane.Namespace"}},
-		"Cluster v1beta1": {layout: *contract.Cluster(contract.V1Beta1), kind: "clusters", version: "v1beta1",
+		"Cluster v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).Cluster, kind: "clusters", version: "v1beta1",
 			none: []string{"ControlPlaneInitialized", "ControlPlane.Group"}},
 	}
 }
@@ -299,8 +303,8 @@ func annotationKey(p contract.Path) (string, bool) {
 }
 
 func TestMachine_NothingThatAnUpdateWritesWouldBePruned(t *testing.T) {
-	for version, layout := range map[string]*contract.MachineLayout{"v1beta1": contract.MachineV1Beta1(),
-		"v1beta2": contract.MachineV1Beta2()} {
+	for version, layout := range map[string]*contract.MachineLayout{"v1beta1": contract.LayoutsOf(contract.V1Beta1).Machine,
+		"v1beta2": contract.LayoutsOf(contract.V1Beta2).Machine} {
 		kind := contract.Unstructured(machineGVK, layout)
 		obj := kind.New()
 		require.NoError(t, kind.Adapter.Write(obj, fullUpdate()))

@@ -105,7 +105,7 @@ func TestRequireUntouched_ItselfFindsWhatChanged(t *testing.T) {
 		done := make(chan struct{})
 		go func() { // FailNow ends the goroutine
 			defer close(done)
-			requireUntouched(probe, contract.MachineV1Beta2(), before, after, nil, nil, nil)
+			requireUntouched(probe, contract.LayoutsOf(contract.V1Beta2).Machine, before, after, nil, nil, nil)
 		}()
 		<-done
 		require.Equal(t, !c.allowed, probe.Failed(), "%v", c.path)

@@ -213,11 +213,11 @@ func TestVersions_EachHasItsLayouts(t *testing.T) {
 	require.Equal(t, []contract.Version{contract.V1Beta2, contract.V1Beta1}, contract.Versions())
 	require.Equal(t, []contract.Version{contract.V1Beta2, contract.V1Beta1, contract.V1Alpha4, contract.V1Alpha3}, contract.AllVersions())
 	for _, v := range contract.Versions() {
-		require.Equal(t, v, contract.InfraMachine(v).Version)
-		require.Equal(t, v, contract.BootstrapConfig(v).Version)
+		require.Equal(t, v, contract.LayoutsOf(v).InfraMachine.Version)
+		require.Equal(t, v, contract.LayoutsOf(v).BootstrapConfig.Version)
 	}
-	require.Nil(t, contract.InfraMachine("v1alpha2"))
-	require.Nil(t, contract.BootstrapConfig("v1alpha2"))
+	require.Nil(t, contract.LayoutsOf("v1alpha2").InfraMachine)
+	require.Nil(t, contract.LayoutsOf("v1alpha2").BootstrapConfig)
 }
 
 func FuzzResolve(f *testing.F) {

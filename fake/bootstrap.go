@@ -36,7 +36,7 @@ func (b *Bootstrap) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func (b *Bootstrap) create(ctx context.Context, e *edit, machine *unstructured.Unstructured) (time.Duration, error) {
-	layout := contract.BootstrapConfig(b.Contract)
+	layout := contract.LayoutsOf(b.Contract).BootstrapConfig
 	if created, _, err := layout.DataSecretCreated.Get(e.Object); err != nil || created {
 		return 0, err
 	}

@@ -15,7 +15,7 @@ func TestWhatKeepsMachinesFromBecomingReadyMayHoldThem(t *testing.T) {
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: fake.MachineGVK(), Status: true}}})
 	machine := fake.Machine("m")
 	require.NoError(t, store.Client().Create(t.Context(), machine))
-	machines := fake.NewMachines(store.Client(), contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()))
+	machines := fake.NewMachines(store.Client(), contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine))
 	machines.NotReady(func(client.Object) bool {
 		machines.Hold(true)
 		return true

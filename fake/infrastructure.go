@@ -52,7 +52,7 @@ func (i *Infrastructure) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func (i *Infrastructure) create(ctx context.Context, p *provider, e *edit) (again time.Duration, err error) {
-	layout := contract.InfraMachine(i.Contract)
+	layout := contract.LayoutsOf(i.Contract).InfraMachine
 	if err := contract.Set(layout.ProviderID, e.Object, ProviderID(e.Unstructured)); err != nil {
 		return 0, err
 	}
@@ -74,7 +74,7 @@ const joinedAnnotation = "fake.machinist.dev/node-joined"
 // provider ID are stored, and before the machine is reported: otherwise, an InfraMachine that is deleted meanwhile would leave a Node
 // that its Machine never knew.
 func (i *Infrastructure) join(ctx context.Context, p *provider, e *edit) (again time.Duration, err error) {
-	reported, _, err := contract.InfraMachine(i.Contract).Provisioned.Get(e.Object)
+	reported, _, err := contract.LayoutsOf(i.Contract).InfraMachine.Provisioned.Get(e.Object)
 	if _, joined := e.GetAnnotations()[joinedAnnotation]; err != nil || reported && joined {
 		return 0, err
 	}

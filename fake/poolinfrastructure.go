@@ -113,7 +113,7 @@ func (i *PoolInfrastructure) scale(ctx context.Context, e *edit, pool *unstructu
 
 // instances returns the reported IDs by ordinal.
 func (i *PoolInfrastructure) instances(obj *unstructured.Unstructured) (map[int]string, error) {
-	list, _, err := contract.InfraMachinePool(i.Contract).ProviderIDList.Get(obj.Object)
+	list, _, err := contract.LayoutsOf(i.Contract).InfraMachinePool.ProviderIDList.Get(obj.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (i *PoolInfrastructure) startMachine(ctx context.Context, obj, owner *unstr
 		return err
 	}
 	e := newEdit(i.client, infra)
-	return errors.Join(contract.Set(contract.InfraMachine(i.Contract).Provisioned, infra.Object, true), e.save(ctx))
+	return errors.Join(contract.Set(contract.LayoutsOf(i.Contract).InfraMachine.Provisioned, infra.Object, true), e.save(ctx))
 }
 
 // shrink removes instances that are being deleted, then marked ones, then the oldest.
@@ -298,7 +298,7 @@ func (i *PoolInfrastructure) ask(ctx context.Context, name string, marks bool) (
 
 // report writes the fields of the contract into the object.
 func (i *PoolInfrastructure) report(obj *unstructured.Unstructured, instances map[int]string) error {
-	layout := contract.InfraMachinePool(i.Contract)
+	layout := contract.LayoutsOf(i.Contract).InfraMachinePool
 	reported, err := i.instances(obj)
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func TestProvidersFulfilTheContract(t *testing.T) {
 
 			var config contract.BootstrapConfigState
 			p.eventually("bootstrap data", func() string {
-				require.NoError(t, contract.BootstrapConfig(v).Read(p.get(bootstrap), &config))
+				require.NoError(t, contract.LayoutsOf(v).BootstrapConfig.Read(p.get(bootstrap), &config))
 				if !config.DataSecretCreated {
 					return "not created"
 				}
@@ -115,7 +115,7 @@ func TestProvidersFulfilTheContract(t *testing.T) {
 			require.Equal(t, bootstrap.GetUID(), metav1.GetControllerOf(&secret).UID)
 
 			var state contract.InfraMachineState
-			require.NoError(t, contract.InfraMachine(v).Read(p.get(infra), &state))
+			require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(p.get(infra), &state))
 			require.False(t, state.Provisioned, "the infrastructure must wait for the name of the data secret")
 
 			before := machine.DeepCopy()
@@ -126,7 +126,7 @@ func TestProvidersFulfilTheContract(t *testing.T) {
 				if err := p.client.Get(t.Context(), client.ObjectKey{Name: "m"}, &node); err != nil {
 					return err.Error()
 				}
-				require.NoError(t, contract.InfraMachine(v).Read(p.get(infra), &state))
+				require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(p.get(infra), &state))
 				if !state.Provisioned || state.ProviderID != node.Spec.ProviderID || !state.HasAddresses {
 					return fmt.Sprintf("%+v", state)
 				}
@@ -165,7 +165,7 @@ func TestANodeJoinsOnlyWhenItsProviderIDAndTheFinalizerAreStored(t *testing.T) {
 	p.machineWithData(infra)
 	at := <-stored
 	var state contract.InfraMachineState
-	require.NoError(t, contract.InfraMachine(contract.V1Beta2).Read(at, &state))
+	require.NoError(t, contract.LayoutsOf(contract.V1Beta2).InfraMachine.Read(at, &state))
 	require.Equal(t, fake.ProviderID(at), state.ProviderID)
 	require.NotEmpty(t, at.GetFinalizers())
 	require.False(t, state.Provisioned)

@@ -17,7 +17,7 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := engine.BootstrapFacts{Kind: s.env.kind.GVK.Kind, Named: s.State.DataSecretName.Found(),
 		Created: s.State.BootstrapReady.Or(false), Deleting: s.Deleting()}
 	read := func(found external.Object) error {
-		return contract.BootstrapConfig(found.Contract).Read(found.Object, &facts.Config)
+		return contract.LayoutsOf(found.Contract).BootstrapConfig.Read(found.Object, &facts.Config)
 	}
 	used, err := s.readReferenced(ctx, s.State.Bootstrap, &s.Bootstrap, contract.ConditionBootstrapConfigReady, read)
 	if !used {

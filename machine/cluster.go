@@ -40,7 +40,7 @@ func (s *Scope) readControlPlane(ctx context.Context) error {
 	if err != nil || view.ControlPlane.Presence != external.Present {
 		return err
 	}
-	if err := contract.ControlPlane(view.ControlPlane.Contract).Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
+	if err := contract.LayoutsOf(view.ControlPlane.Contract).ControlPlane.Read(view.ControlPlane.Object, &view.ControlPlaneState); err != nil {
 		view.ControlPlaneState = contract.ControlPlaneState{}
 		view.ControlPlane.Presence, view.ControlPlane.Problem = external.Unread, external.Problem{
 			Reason: external.ReasonContractViolation, Message: err.Error(),

@@ -97,7 +97,7 @@ func TestAMalformedConditionOfAProviderIsReportedWithoutAPanic(t *testing.T) {
 			found := present("Infra")
 			found.Object.Object["status"] = map[string]any{"conditions": []any{ready}}
 			facts := infrastructureFacts{External: found}
-			if err := contract.InfraMachine(contract.V1Beta2).Read(found.Object, &facts.Machine); err != nil {
+			if err := contract.LayoutsOf(contract.V1Beta2).InfraMachine.Read(found.Object, &facts.Machine); err != nil {
 				t.Fatal(err)
 			}
 			c := decideInfrastructure(facts).Condition

@@ -148,7 +148,7 @@ func TestADeletionThatTheServerDidNotUnderstandIsRequestedAgain(t *testing.T) {
 // New refuses a kind that never keeps a provider ID, so this one loses it only in a deletion.
 func TestAKindThatCannotStoreAProviderIDIsReportedInADeletion(t *testing.T) {
 	t.Parallel()
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	kind.Adapter = forgetful{kind.Adapter, func(s *contract.MachineState) {
 		if !s.Deleting.IsZero() && s.Key.Name == "m1" {
 			s.ProviderID = ""

@@ -107,7 +107,7 @@ func TestANodeThatOthersUncordonIsAnEvent(t *testing.T) {
 }
 
 func TestADrainPolicyThatIsWrongIsReportedAtOnce(t *testing.T) {
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	_, err := machine.New(kind, machine.Ports{},
 		machine.Options{Policy: machine.Policy{DrainPolicy: &drain.Policy{GracePeriod: new(int64(0))}}})
 	require.ErrorContains(t, err, "drain policy: GracePeriod must be at least 1")

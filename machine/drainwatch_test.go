@@ -48,7 +48,7 @@ func draining(t *testing.T, released *[]string) *Scope {
 	s.State.Deleting, s.State.DrainStarted = now, now
 	s.deletion = s.State.Deletion(now)
 	s.Workload = Workload{Drainer: drainsForEver{released}}
-	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine),
 		Ports{Ports: engine.Ports{Cache: holdsNothing{}}},
 		Options{
 			Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(now)},

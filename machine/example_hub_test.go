@@ -35,7 +35,7 @@ func Example_hub() {
 	})
 	must(err)
 	must(mgr.Add(clusters))
-	r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), machine.Ports{
+	r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine), machine.Ports{
 		Ports: pass.PortsFromManager(mgr), NodesOf: cluster.NodesOf(clusters), WorkloadEvents: clusters.Source,
 	}, machine.Options{Options: pass.Options{Name: "example-hub"}})
 	must(err)

@@ -37,7 +37,7 @@ func Example_embed() {
 			return machine.Result{}, nil
 		},
 	})
-	kind := contract.Unstructured(gvk, contract.MachineV1Beta2())
+	kind := contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta2).Machine)
 	if _, err := machine.SetupWithManager(ctx, mgr, kind, machine.Options{Steps: steps}); err != nil {
 		log.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func Example_fakes() {
 		fmt.Println(err)
 		return
 	}
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	_, err = machine.SetupWithManager(ctx, mgr, kind, machine.Options{
 		Options: pass.Options{Name: "example-fakes", StatusDelay: -1}, Steps: steps,
 	})
@@ -202,7 +202,7 @@ func ExampleSteps() {
 // The ClusterRole of an operator that has Nodes beside its Machines, and no Clusters.
 func ExamplePolicyRules() {
 	wiring := machine.Wiring{
-		Kind:       contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+		Kind:       contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine),
 		References: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "awsmachines"}},
 		Drains:     true, Events: true,
 	}

@@ -69,8 +69,8 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 	narrow := contract.MachineLayout{Conditions: contract.ConditionsAt("status", "conditions")}
 	for name, layout := range map[string]*contract.MachineLayout{
 		"no place for addresses and generation": &narrow,
-		"conditions of Nodes":                   contract.GardenerMachine(),
-		"everything has a place":                contract.MachineV1Beta2(),
+		"conditions of Nodes":                   contract.GardenerLayouts().Machine,
+		"everything has a place":                contract.LayoutsOf(contract.V1Beta2).Machine,
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := contract.Unstructured(gvk, layout)
@@ -163,7 +163,7 @@ func TestWhatAStepNeedsIsStoredInItsPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
-			kind, now := contract.Unstructured(gvk, contract.MachineV1Beta2()), time.Unix(1000, 0)
+			kind, now := contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta2).Machine), time.Unix(1000, 0)
 			env := testReconciler(kind, accepting(), Options{Options: engine.Options{StatusDelay: time.Minute}})
 			pass := func(step func(*Scope)) *Scope {
 				s := attached(&Scope{Scope: base{Object: kind.New(), Now: now}, env: env})

@@ -107,7 +107,7 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := infrastructureFacts{Kind: s.env.kind.GVK.Kind, Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
 		Deleting: s.Deleting()}
 	read := func(found external.Object) error {
-		return contract.InfraMachine(found.Contract).Read(found.Object, &facts.Machine)
+		return contract.LayoutsOf(found.Contract).InfraMachine.Read(found.Object, &facts.Machine)
 	}
 	used, err := s.readReferenced(ctx, s.State.Infrastructure, &s.Infrastructure, contract.ConditionInfrastructureReady, read)
 	if !used {

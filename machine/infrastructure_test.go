@@ -72,9 +72,9 @@ func TestAFailureOfAProvidersObjectReachesTheStatusOfTheMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kind, m := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), fake.Machine("m1")
+			kind, m := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine), fake.Machine("m1")
 			if tc.version == "v1beta1" {
-				kind = contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.MachineV1Beta1())
+				kind = contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.LayoutsOf(contract.V1Beta1).Machine)
 				kind.StatusSubresource = true
 				m.SetGroupVersionKind(kind.GVK)
 				fake.WithField(reference(infra), "spec", "infrastructureRef")(m)
@@ -114,9 +114,9 @@ func reference(obj *unstructured.Unstructured) map[string]any {
 // its spec: it placed the machine there, and who places the next one goes by it. Rule: Cluster API's reconcileInfrastructure.
 func TestAMachineSaysInWhichFailureDomainItReallyIs(t *testing.T) {
 	t.Parallel()
-	v1beta1 := contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.MachineV1Beta1())
+	v1beta1 := contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.LayoutsOf(contract.V1Beta1).Machine)
 	v1beta1.StatusSubresource = true
-	v1beta2 := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	v1beta2 := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	for name, tc := range map[string]struct {
 		kind         contract.Kind
 		speaks       contract.Version

@@ -133,7 +133,7 @@ func TestMachinesAreCountedWhileTheReconcilerActs(t *testing.T) {
 
 func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeployment"},
-		contract.MachineDeploymentV1Beta2())
+		contract.LayoutsOf(contract.V1Beta2).MachineDeployment)
 	deployments := &listed{}
 	for _, o := range []map[string]any{
 		{"spec": map[string]any{"replicas": int64(5)},
@@ -166,8 +166,9 @@ func TestReplicasOfDeploymentsAreAddedUp(t *testing.T) {
 func TestReplicasOfDeploymentsAreThoseOfEachKind(t *testing.T) {
 	gvk := schema.GroupVersion{Group: "example.com", Version: "v1"}.WithKind("MachineDeployment")
 	for name, layout := range map[string]*contract.MachineDeploymentLayout{
-		"Cluster API v1beta2": contract.MachineDeploymentV1Beta2(), "Cluster API v1beta1": contract.MachineDeploymentV1Beta1(),
-		"Kubermatic": contract.KubermaticMachineDeployment(), "Gardener": contract.GardenerMachineDeployment(),
+		"Cluster API v1beta2": contract.LayoutsOf(contract.V1Beta2).MachineDeployment,
+		"Cluster API v1beta1": contract.LayoutsOf(contract.V1Beta1).MachineDeployment,
+		"Kubermatic":          contract.KubermaticLayouts().MachineDeployment, "Gardener": contract.GardenerLayouts().MachineDeployment,
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := map[string]any{"replicas": int64(6), "readyReplicas": int64(4), "availableReplicas": int64(3)}

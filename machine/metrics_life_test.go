@@ -88,7 +88,7 @@ func TestConflictsAreNoErrors(t *testing.T) {
 
 func TestAReplicaThatDoesNotActReportsNoMachines(t *testing.T) {
 	t.Parallel()
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: true}}})
 	w := worldIn(t, testenv.Over(t, store))
 	w.create(fake.Machine("m1"))

@@ -11,7 +11,7 @@ import (
 
 func testKind() contract.Kind {
 	return contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"},
-		contract.MachineV1Beta2())
+		contract.LayoutsOf(contract.V1Beta2).Machine)
 }
 
 func TestTheProviderIsTheInfrastructureOrTheSchemeOfTheProviderID(t *testing.T) {

@@ -31,7 +31,7 @@ type mortal struct {
 
 func newMortal(t *testing.T, name string) *mortal {
 	t.Helper()
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	kinds := []fake.ServedKind{{GVK: kind.GVK, Status: kind.StatusSubresource}}
 	env := testenv.Start(t, fake.Options{Kinds: kinds}, fake.AllLoops(), func(e *testenv.Env) {
 		e.Create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2),

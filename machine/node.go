@@ -218,7 +218,7 @@ func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 		return false
 	case external.Unread, external.KindMissing:
 	case external.Present:
-		layout := contract.InfraMachine(infrastructure.Contract)
+		layout := contract.LayoutsOf(infrastructure.Contract).InfraMachine
 		if layout == nil || infrastructure.Object == nil {
 			break // of a step of the embedder, which does not report it
 		}

@@ -31,7 +31,7 @@ type passesByHand struct {
 
 func newPassesByHand(t *testing.T, o machine.Options) *passesByHand {
 	t.Helper()
-	return newPassesOver(t, contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), o)
+	return newPassesOver(t, contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine), o)
 }
 
 func newPassesOver(t *testing.T, kind contract.Kind, o machine.Options) *passesByHand {
@@ -95,7 +95,7 @@ func TestAStatusThatWasDecidedOnAnOldReadIsNotWrittenOnTopOfTheMetadata(t *testi
 func TestAPassOverAnOldCopyWritesNothingAfterTheLastFinalizerIsGone(t *testing.T) {
 	for name, hasStatus := range map[string]bool{"with a status subresource": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
-			kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+			kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 			kind.StatusSubresource = hasStatus
 			steps := slices.DeleteFunc(machine.Steps(), func(s machine.Step) bool {
 				return s.Name != machine.StepFinalizer && s.Name != machine.StepRemoveFinalizer && s.Name != machine.StepPhase

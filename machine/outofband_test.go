@@ -253,7 +253,7 @@ func TestTheConditionsOfAMachineOfV1Beta1StandInBothLists(t *testing.T) {
 	reference := func(apiVersion, kind string) map[string]any {
 		return map[string]any{"apiVersion": apiVersion, "kind": kind, "namespace": "default", "name": "m1"}
 	}
-	w := newWorld(t, worldOptions{kind: contract.Unstructured(gvk, contract.MachineV1Beta1())})
+	w := newWorld(t, worldOptions{kind: contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta1).Machine)})
 	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"clusterName":       "demo",
 		"infrastructureRef": reference(fake.InfraMachineGVK(contract.V1Beta2).GroupVersion().String(), "FakeMachine"),
@@ -264,7 +264,7 @@ func TestTheConditionsOfAMachineOfV1Beta1StandInBothLists(t *testing.T) {
 	m.SetNamespace("default")
 	m.SetName("m1")
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"), m)
-	w.says(contract.Unstructured(gvk, contract.MachineV1Beta1()), m, contract.ConditionAvailable, contract.ReasonAvailable)
+	w.says(contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta1).Machine), m, contract.ConditionAvailable, contract.ReasonAvailable)
 	fresh := w.get(m)
 	for name, list := range map[string]contract.ConditionsField{
 		"v1beta2": contract.ConditionsAt("status", "v1beta2", "conditions"),

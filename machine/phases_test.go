@@ -201,7 +201,7 @@ func deleted(l *life) {
 
 func TestAMachineLivesInTheWordsOfClusterAPI(t *testing.T) {
 	t.Parallel()
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	newLife(t, kind, machine.PhaseStep(phases.ClusterAPI(), machine.ClusterAPIFacts)).plays(
 		act{created, phases.Pending, "WaitingForBootstrapData", phases.GateBootstrapData},
 		act{says(sayData, "yes"), phases.Provisioning, "BootstrapDataCreated", phases.GateInfrastructure},
@@ -218,7 +218,7 @@ func TestAMachineLivesInTheWordsOfClusterAPI(t *testing.T) {
 // The rule of the oldest dialect: a Machine is Provisioned when its Node appears, and Running when its infrastructure is ready too.
 func TestAMachineLivesInTheWordsOfClusterAPIV1Alpha3(t *testing.T) {
 	t.Parallel()
-	kind := contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.MachineV1Beta1())
+	kind := contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.LayoutsOf(contract.V1Beta1).Machine)
 	step := machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts)
 	begun := []act{
 		{created, phases.Pending, "WaitingForBootstrapData", phases.GateBootstrapData},
@@ -251,7 +251,7 @@ func TestAMachineLivesInTheWordsOfClusterAPIV1Alpha3(t *testing.T) {
 func TestAMachineLivesInTheWordsOfKubermatic(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"},
-		contract.KubermaticMachine())
+		contract.KubermaticLayouts().Machine)
 	kind.StatusSubresource = false
 	l := newLife(t, kind, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
 	l.plays(
@@ -278,7 +278,7 @@ func TestAMachineLivesInTheWordsOfKubermatic(t *testing.T) {
 func TestAMachineLivesInTheWordsOfGardener(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
-		contract.GardenerMachine())
+		contract.GardenerLayouts().Machine)
 	newLife(t, kind, machine.PhaseStep(phases.Gardener(), machine.GardenerFacts)).plays(
 		act{created, phases.Pending, "CreatingInstance", phases.GateInfrastructure},
 		act{says(sayFailure, "OutOfQuota"), phases.CrashLoopBackOff, "CreateFailed", phases.GateInfrastructure},
@@ -299,7 +299,7 @@ func TestAMachineLivesInTheWordsOfGardener(t *testing.T) {
 func TestAMachineOfGardenersThatFailedStaysSoUntilItsNodeIsHealthy(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
-		contract.GardenerMachine())
+		contract.GardenerLayouts().Machine)
 	failed := func(l *life) {
 		l.t.Helper()
 		fresh := l.get(l.m)

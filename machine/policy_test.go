@@ -210,7 +210,7 @@ func (w *world) isDrainedBeforeItGoes(m *unstructured.Unstructured) {
 func TestAWorkerOfAnEmbeddersKindIsDrainedInAClusterOfClusterAPI(t *testing.T) {
 	t.Parallel()
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "edge.example.com", Version: "v1", Kind: "EdgeMachine"},
-		contract.MachineV1Beta2())
+		contract.LayoutsOf(contract.V1Beta2).Machine)
 	w := newWorld(t, worldOptions{kind: kind, clusters: true, machine: atOnce})
 	w.cluster("demo")
 	m := fake.Machine("m1")

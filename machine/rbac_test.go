@@ -17,7 +17,7 @@ import (
 
 func wired() machine.Wiring {
 	return machine.Wiring{
-		Kind:       contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()),
+		Kind:       contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine),
 		References: []schema.GroupResource{{Group: "infrastructure.cluster.x-k8s.io", Resource: "fakemachines"}},
 	}
 }

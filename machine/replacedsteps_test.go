@@ -201,7 +201,7 @@ func TestACheckpointHasEverythingWrittenAtOnceAndIsNoneWithoutAChange(t *testing
 // The standard steps take a provider ID over when the infrastructure is ready: without it no Node is anybody's.
 func TestTheStandardStepsProvisionUntilTheInfrastructureIsReady(t *testing.T) {
 	t.Parallel()
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	steps := machine.Steps().Replace(machine.StepPhase, machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
 	w := newWorld(t, worldOptions{kind: kind, noCRDs: true, machine: machine.Options{
 		Options: engine.Options{StatusDelay: -1}, Steps: steps,

@@ -108,8 +108,8 @@ func TestRecordOfADeletion(t *testing.T) {
 		}
 	})
 	t.Run("kinds with fields are recognised", func(t *testing.T) {
-		own := contract.Unstructured(testKind().GVK, contract.MachineV1Beta2())
+		own := contract.Unstructured(testKind().GVK, contract.LayoutsOf(contract.V1Beta2).Machine)
 		require.Equal(t, []string{StepDrain, StepVolumes}, startsElsewhere(own))
-		require.Empty(t, startsElsewhere(contract.Unstructured(testKind().GVK, contract.GardenerMachine())))
+		require.Empty(t, startsElsewhere(contract.Unstructured(testKind().GVK, contract.GardenerLayouts().Machine)))
 	})
 }

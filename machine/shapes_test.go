@@ -41,7 +41,7 @@ type shape struct {
 
 func shapes() map[string]shape {
 	kubermatic := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"},
-		contract.KubermaticMachine())
+		contract.KubermaticLayouts().Machine)
 	kubermatic.StatusSubresource = false
 	inAnnotations := func(more map[string]any) map[string]any {
 		more["machinist.dev/bootstrap-data-secret"], more["machinist.dev/bootstrap-data-secret-created"] = "m1-data", "true"
@@ -67,7 +67,7 @@ func shapes() map[string]shape {
 		},
 		"Gardener": {
 			kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
-				contract.GardenerMachine()),
+				contract.GardenerLayouts().Machine),
 			forNode: true,
 			spec: map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}, "drainTimeout": "10m",
 				"nodeTemplate": map[string]any{"metadata": nodeMetadata()}},
@@ -79,7 +79,7 @@ func shapes() map[string]shape {
 		"a Go type":                              {kind: serverKind(true), running: server},
 		"a Go type without a status subresource": {kind: serverKind(false), running: server},
 		"Cluster API v1beta1": {
-			kind:      contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.MachineV1Beta1()),
+			kind:      contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.LayoutsOf(contract.V1Beta1).Machine),
 			providers: true,
 			spec: map[string]any{
 				"clusterName": "demo", "infrastructureRef": reference(fake.InfraMachineGVK(contract.V1Beta2)),

@@ -107,7 +107,7 @@ func liveAndDie(t *testing.T, lists []*stepList) {
 		Options: engine.Options{WatchFilter: "none"},
 	}, ports: func(mgr ctrl.Manager, ports *machine.Ports) {
 		for _, l := range lists {
-			r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), *ports, machine.Options{
+			r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine), *ports, machine.Options{
 				Options: engine.Options{Name: l.name, WatchFilter: l.name, StatusDelay: 300 * time.Millisecond}, Steps: l.steps})
 			if l.refused != "" {
 				require.ErrorContains(t, err, l.refused, l.name)

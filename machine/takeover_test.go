@@ -111,9 +111,9 @@ func TestAMachineThatClusterAPIHandsOverInItsDeletionGoes(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			kind, m := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), fake.Machine("m1")
+			kind, m := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine), fake.Machine("m1")
 			if version == "v1beta1" {
-				kind = contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion(version), contract.MachineV1Beta1())
+				kind = contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion(version), contract.LayoutsOf(contract.V1Beta1).Machine)
 				refersTo(fake.InfraMachineGVK(contract.V1Beta2), "spec", "infrastructureRef")(m)
 				refersTo(fake.BootstrapConfigGVK(contract.V1Beta2), "spec", "bootstrap", "configRef")(m)
 			}

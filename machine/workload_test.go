@@ -234,7 +234,7 @@ func TestNodesOfNeedsWhatWakesMachines(t *testing.T) {
 	mgr, err := fake.NewStore(fake.Options{}).NewManager(ctrl.Options{})
 	require.NoError(t, err)
 	ports := machine.Ports{Ports: engine.PortsFromManager(mgr)}
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	_, err = machine.New(kind, ports, machine.Options{})
 	require.ErrorContains(t, err, "neither Ports.Workload.Nodes nor Ports.NodesOf")
 	ports.NodesOf = func(types.NamespacedName) (machine.Workload, error) {

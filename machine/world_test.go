@@ -63,7 +63,7 @@ const userAgent = "machinist-under-test"
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
 	if o.kind.Adapter == nil {
-		o.kind = contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+		o.kind = contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	}
 	o.infrastructure.Machine, o.bootstrap.Machine = o.kind.GVK, o.kind.GVK
 	o.store.Kinds = append(o.store.Kinds, fake.ServedKind{GVK: o.kind.GVK, Status: o.kind.StatusSubresource})

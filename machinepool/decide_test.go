@@ -72,7 +72,7 @@ func present(v contract.Version) external.Object {
 func TestTheExamplesOfThePageAreRead(t *testing.T) {
 	for _, v := range []contract.Version{contract.V1Alpha3, contract.V1Alpha4, contract.V1Beta1} {
 		var config contract.BootstrapConfigState
-		require.NoError(t, contract.BootstrapConfig(v).Read(parse(t, pageBootstrap), &config))
+		require.NoError(t, contract.LayoutsOf(v).BootstrapConfig.Read(parse(t, pageBootstrap), &config))
 		b := engine.DecideBootstrap(engine.BootstrapFacts{External: present(v), Config: config})
 		if name := b.DataSecretName.Or(""); name != "MyBootstrapSecret" || !b.Created {
 			t.Errorf("%s: got secret %q, created %v", v, name, b.Created)
@@ -80,7 +80,7 @@ func TestTheExamplesOfThePageAreRead(t *testing.T) {
 	}
 	for _, v := range []contract.Version{contract.V1Alpha3, contract.V1Alpha4, contract.V1Beta1, contract.V1Beta2} {
 		var pool contract.InfraMachinePoolState
-		require.NoError(t, contract.InfraMachinePool(v).Read(parse(t, pageInfrastructure), &pool))
+		require.NoError(t, contract.LayoutsOf(v).InfraMachinePool.Read(parse(t, pageInfrastructure), &pool))
 		d := decideInfrastructure(infrastructureFacts{External: present(v), Pool: pool})
 		want := []string{"cloud:////my-cloud-provider-id-0", "cloud:////my-cloud-provider-id-1"}
 		if diff := cmp.Diff(want, d.IDs.Or(nil)); diff != "" || !d.Provisioned || !d.Complete {
@@ -94,7 +94,7 @@ func TestAProviderThatFollowsTheContractPageIsProvisioned(t *testing.T) {
 	obj := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"initialization": map[string]any{"provisioned": true}}}}
 	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
 		var pool contract.InfraMachinePoolState
-		require.NoError(t, contract.InfraMachinePool(v).Read(obj, &pool))
+		require.NoError(t, contract.LayoutsOf(v).InfraMachinePool.Read(obj, &pool))
 		if d := decideInfrastructure(infrastructureFacts{External: present(v), Pool: pool}); !d.Provisioned {
 			t.Errorf("%s: not provisioned", v)
 		}

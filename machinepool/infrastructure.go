@@ -135,7 +135,7 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 		Observed: p.State.ObservedReplicas, Rules: p.env.options.Matching,
 	}
 	read := func(e external.Object) error {
-		return contract.InfraMachinePool(e.Contract).Read(e.Object, &facts.Pool)
+		return contract.LayoutsOf(e.Contract).InfraMachinePool.Read(e.Object, &facts.Pool)
 	}
 	found, err := p.ReadReferenced(ctx, contract.ConditionInfrastructureReady, p.State.Template.Infrastructure, nil, read)
 	p.infrastructure = found
@@ -166,7 +166,7 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 		Created: p.State.BootstrapReady.Or(false), Deleting: p.Deleting(),
 	}
 	read := func(e external.Object) error {
-		return contract.BootstrapConfig(e.Contract).Read(e.Object, &facts.Config)
+		return contract.LayoutsOf(e.Contract).BootstrapConfig.Read(e.Object, &facts.Config)
 	}
 	found, err := p.ReadReferenced(ctx, contract.ConditionBootstrapConfigReady, p.State.Template.Bootstrap, nil, read)
 	p.bootstrap = found

@@ -154,12 +154,9 @@ func ClusterAPI(v contract.Version) (Kinds, error) {
 	if err != nil {
 		return Kinds{}, err
 	}
-	pool := contract.MachinePoolV1Beta2()
-	if v == contract.V1Beta1 {
-		pool = contract.MachinePoolV1Beta1()
-	}
+	gvk := kinds.Machine.GVK.GroupVersion().WithKind("MachinePool")
 	return Kinds{
-		Pool: contract.Unstructured(kinds.Machine.GVK.GroupVersion().WithKind("MachinePool"), pool), Machine: kinds.Machine,
+		Pool: contract.Unstructured(gvk, contract.LayoutsOf(v).MachinePool), Machine: kinds.Machine,
 		NewMachine: func(s Seed) (contract.Object, error) { return kinds.Maker.NewMachine(setFor(s), s.MachineSeed) },
 	}, nil
 }

@@ -15,7 +15,7 @@ import (
 
 // selecting gives the kind of pools a place for the selector, which Cluster API's has not.
 func selecting(k *machinepool.Kinds) {
-	layout := *contract.MachinePoolV1Beta2()
+	layout := *contract.LayoutsOf(contract.V1Beta2).MachinePool
 	layout.SelectorText = contract.At[string]("status", "selector")
 	k.Pool = contract.Unstructured(k.Pool.GVK, &layout)
 }

@@ -32,7 +32,7 @@ func TestAKindThatForgetsWhatAPoolRestsOnIsRefused(t *testing.T) {
 	t.Parallel()
 	kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	layout := *contract.MachinePoolV1Beta2()
+	layout := *contract.LayoutsOf(contract.V1Beta2).MachinePool
 	layout.Nodes = contract.Field[[]contract.NodeRef]{}
 	kinds.Pool = contract.Unstructured(kinds.Pool.GVK, &layout)
 	_, err = machinepool.New(kinds, machinepool.Ports{}, machinepool.Options{})

@@ -47,7 +47,7 @@ func (s *Scope) preflight(ctx context.Context) error {
 	var state contract.ControlPlaneState
 	plane, err := s.env.frame.Tracker.Get(ctx, s.State.Key, ref)
 	if err == nil && plane.Presence == external.Present {
-		err = contract.ControlPlane(plane.Contract).Read(plane.Object, &state)
+		err = contract.LayoutsOf(plane.Contract).ControlPlane.Read(plane.Object, &state)
 	}
 	switch {
 	case err != nil:

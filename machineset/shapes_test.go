@@ -75,7 +75,7 @@ func TestASetOfAnotherKindNeedsNoTemplates(t *testing.T) {
 	t.Parallel()
 	setGVK := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "ServerGroup"}
 	machineGVK := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
-	layout, machine := *contract.MachineSetV1Beta2(), *contract.MachineV1Beta2()
+	layout, machine := *contract.LayoutsOf(contract.V1Beta2).MachineSet, *contract.LayoutsOf(contract.V1Beta2).Machine
 	layout.ClusterName, machine.ClusterName = contract.Field[string]{}, contract.Field[string]{}
 	kinds := contract.Kinds{
 		Set: contract.Unstructured(setGVK, &layout), Machine: contract.Unstructured(machineGVK, &machine),
@@ -230,7 +230,7 @@ func TestASetWhoseCRDHasNoStatusSubresourceSaysSo(t *testing.T) {
 	t.Parallel()
 	kinds := kindsOf(t)
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "ServerGroup"}
-	kinds.Set = contract.Unstructured(gvk, contract.MachineSetV1Beta2())
+	kinds.Set = contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta2).MachineSet)
 	kinds.Set.StatusSubresource = false
 	w := newWorld(t, fake.Options{Kinds: []fake.ServedKind{{GVK: gvk}}}).live()
 	w.kinds.Set, w.kinds.Set.StatusSubresource = kinds.Set, true

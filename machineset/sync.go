@@ -95,7 +95,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	var have contract.Metadata
 	have.From(found.Object)
 	u := contract.MachineUpdate{MetadataUpdate: before.Changes(&have, machineLabels(&s.State), s.State.Template.Annotations)}
-	metadata := contract.Unstructured(found.GVK, contract.MachineV1Beta2()) // any layout: nothing else is written
+	metadata := contract.Unstructured(found.GVK, contract.LayoutsOf(contract.V1Beta2).Machine) // any layout: nothing else is written
 	if _, err := engine.Write(ctx, s.env.frame.Writer, metadata, found.Object, u); !external.SaysGone(err) {
 		return err
 	}

@@ -58,27 +58,27 @@ const (
 
 func machines() pair[contract.MachineState, contract.MachineUpdate] {
 	return pair[contract.MachineState, contract.MachineUpdate]{clusterapi.Machine(),
-		contract.Unstructured(clusterv1.GroupVersion.WithKind("Machine"), contract.MachineV1Beta2())}
+		contract.Unstructured(clusterv1.GroupVersion.WithKind("Machine"), contract.LayoutsOf(contract.V1Beta2).Machine)}
 }
 
 func machineSets() pair[contract.MachineSetState, contract.MachineSetUpdate] {
 	return pair[contract.MachineSetState, contract.MachineSetUpdate]{clusterapi.Kinds().Set,
-		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineSet"), contract.MachineSetV1Beta2())}
+		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineSet"), contract.LayoutsOf(contract.V1Beta2).MachineSet)}
 }
 
 func machineDeployments() pair[contract.MachineDeploymentState, contract.MachineDeploymentUpdate] {
 	return pair[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{clusterapi.Kinds().Deployment,
-		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineDeployment"), contract.MachineDeploymentV1Beta2())}
+		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineDeployment"), contract.LayoutsOf(contract.V1Beta2).MachineDeployment)}
 }
 
 func machinePools() pair[contract.MachinePoolState, contract.MachinePoolUpdate] {
 	return pair[contract.MachinePoolState, contract.MachinePoolUpdate]{clusterapi.MachinePools().Pool,
-		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachinePool"), contract.MachinePoolV1Beta2())}
+		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachinePool"), contract.LayoutsOf(contract.V1Beta2).MachinePool)}
 }
 
 func healthChecks() pair[contract.HealthCheckState, contract.HealthCheckUpdate] {
 	return pair[contract.HealthCheckState, contract.HealthCheckUpdate]{clusterapi.Kinds().Check,
-		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineHealthCheck"), contract.HealthCheckV1Beta2())}
+		contract.Unstructured(clusterv1.GroupVersion.WithKind("MachineHealthCheck"), contract.LayoutsOf(contract.V1Beta2).HealthCheck)}
 }
 
 func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }

@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// readHealthCheck reads the places of contract.HealthCheckV1Beta2.
+// readHealthCheck reads the places of the layout of v1beta2.
 func readHealthCheck(m *clusterv1.MachineHealthCheck, into *contract.HealthCheckState) (err error) {
 	before := *into
 	*into = contract.HealthCheckState{}

@@ -8,7 +8,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// readMachine reads the places of contract.MachineV1Beta2. The kind itself reads the starts of stages from annotations.
+// readMachine reads the places of the layout of v1beta2. The kind itself reads the starts of stages from annotations.
 func readMachine(m *clusterv1.Machine, into *contract.MachineState) (err error) {
 	before := *into
 	*into = contract.MachineState{}

@@ -16,7 +16,7 @@ func ofMachineDeployment(m *clusterv1.MachineDeployment) replicated {
 	}
 }
 
-// readMachineDeployment reads the places of contract.MachineDeploymentV1Beta2.
+// readMachineDeployment reads the places of the layout of v1beta2.
 func readMachineDeployment(m *clusterv1.MachineDeployment, into *contract.MachineDeploymentState) error {
 	before := *into
 	*into = contract.MachineDeploymentState{}

@@ -15,7 +15,7 @@ func ofMachinePool(m *clusterv1.MachinePool) replicated {
 	}
 }
 
-// readMachinePool reads the places of contract.MachinePoolV1Beta2.
+// readMachinePool reads the places of the layout of v1beta2.
 func readMachinePool(m *clusterv1.MachinePool, into *contract.MachinePoolState) error {
 	before := *into
 	*into = contract.MachinePoolState{}

@@ -11,7 +11,8 @@ import (
 
 // machineMaker is the maker of unstructured objects, which Go types are converted to and back.
 func machineMaker() contract.MachineMaker {
-	maker := contract.UnstructuredMaker(contract.MachineSetV1Beta2(), clusterv1.GroupVersion.WithKind("Machine"), contract.MachineV1Beta2())
+	of := contract.LayoutsOf(contract.V1Beta2)
+	maker := contract.UnstructuredMaker(of.MachineSet, clusterv1.GroupVersion.WithKind("Machine"), of.Machine)
 	return contract.NewTypedMaker(
 		func(set *clusterv1.MachineSet, seed contract.MachineSeed) (*clusterv1.Machine, error) {
 			made := &clusterv1.Machine{}
@@ -32,8 +33,8 @@ func machineMaker() contract.MachineMaker {
 
 // setMaker is the maker of unstructured objects, which Go types are converted to and back.
 func setMaker() contract.MachineSetMaker {
-	maker := contract.UnstructuredSetMaker(contract.MachineDeploymentV1Beta2(), clusterv1.GroupVersion.WithKind("MachineSet"),
-		contract.MachineSetV1Beta2())
+	of := contract.LayoutsOf(contract.V1Beta2)
+	maker := contract.UnstructuredSetMaker(of.MachineDeployment, clusterv1.GroupVersion.WithKind("MachineSet"), of.MachineSet)
 	return contract.NewTypedSetMaker(
 		func(d *clusterv1.MachineDeployment, seed contract.MachineSetSeed) (*clusterv1.MachineSet, error) {
 			made := &clusterv1.MachineSet{}

@@ -144,10 +144,11 @@ func FuzzTheMakersAgree(f *testing.F) {
 
 func makersAgree(t *testing.T, r *rand.Rand, d *clusterv1.MachineDeployment, set *clusterv1.MachineSet, machine *clusterv1.Machine) {
 	t.Helper()
-	ours := [2]contract.MachineMaker{contract.UnstructuredMaker(contract.MachineSetV1Beta2(), clusterv1.GroupVersion.WithKind("Machine"),
-		contract.MachineV1Beta2()), clusterapi.Kinds().Maker}
-	sets := [2]contract.MachineSetMaker{contract.UnstructuredSetMaker(contract.MachineDeploymentV1Beta2(),
-		clusterv1.GroupVersion.WithKind("MachineSet"), contract.MachineSetV1Beta2()), clusterapi.Kinds().SetMaker}
+	ours := [2]contract.MachineMaker{contract.UnstructuredMaker(contract.LayoutsOf(contract.V1Beta2).MachineSet,
+		clusterv1.GroupVersion.WithKind("Machine"),
+		contract.LayoutsOf(contract.V1Beta2).Machine), clusterapi.Kinds().Maker}
+	sets := [2]contract.MachineSetMaker{contract.UnstructuredSetMaker(contract.LayoutsOf(contract.V1Beta2).MachineDeployment,
+		clusterv1.GroupVersion.WithKind("MachineSet"), contract.LayoutsOf(contract.V1Beta2).MachineSet), clusterapi.Kinds().SetMaker}
 	key := types.NamespacedName{Namespace: "n", Name: "new"}
 	seed := contract.MachineSeed{Key: key, Labels: map[string]string{"l": "1"}, Finalizers: []string{"f"},
 		Bootstrap: contract.Ref{Group: "g", Kind: "B", Name: "b"}, Infrastructure: contract.Ref{Group: "g", Kind: "I", Name: "i"}}

@@ -131,13 +131,13 @@ func placesOf(role Role, v contract.Version) []place {
 func layoutOf(role Role, v contract.Version) any {
 	switch role {
 	case InfraMachine:
-		return contract.InfraMachine(v)
+		return contract.LayoutsOf(v).InfraMachine
 	case InfraMachinePool:
-		return contract.InfraMachinePool(v)
+		return contract.LayoutsOf(v).InfraMachinePool
 	case BootstrapConfig:
-		return contract.BootstrapConfig(v)
+		return contract.LayoutsOf(v).BootstrapConfig
 	case InfraMachineTemplate, BootstrapConfigTemplate, InfraMachinePoolTemplate:
-		return contract.Template(v)
+		return contract.LayoutsOf(v).Template
 	default:
 		return nil
 	}

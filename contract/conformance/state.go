@@ -28,17 +28,17 @@ func (j *judge) state(obj map[string]any, v contract.Version) {
 	switch j.Role {
 	case InfraMachine:
 		var s contract.InfraMachineState
-		if l := contract.InfraMachine(v); l.Read(u, &s) == nil {
+		if l := contract.LayoutsOf(v).InfraMachine; l.Read(u, &s) == nil {
 			j.infraMachine(obj, l, s)
 		}
 	case BootstrapConfig:
 		var s contract.BootstrapConfigState
-		if l := contract.BootstrapConfig(v); l.Read(u, &s) == nil {
+		if l := contract.LayoutsOf(v).BootstrapConfig; l.Read(u, &s) == nil {
 			j.bootstrapConfig(obj, l, s)
 		}
 	case InfraMachinePool:
 		var s contract.InfraMachinePoolState
-		if l := contract.InfraMachinePool(v); l.Read(u, &s) == nil {
+		if l := contract.LayoutsOf(v).InfraMachinePool; l.Read(u, &s) == nil {
 			j.infraMachinePool(obj, l, s)
 		}
 	case InfraMachineTemplate, InfraMachinePoolTemplate, BootstrapConfigTemplate:
@@ -182,7 +182,7 @@ func (j *judge) providerIDs(l *contract.InfraMachinePoolLayout, ids []string) {
 
 // readByClusterAPI finds a pool that says that it is done where only the contract's page looks.
 func (j *judge) readByClusterAPI(obj map[string]any, l *contract.InfraMachinePoolLayout) {
-	old := contract.InfraMachinePool(contract.V1Beta1).Provisioned
+	old := contract.LayoutsOf(contract.V1Beta1).InfraMachinePool.Provisioned
 	if done, _, _ := old.Get(obj); !done {
 		j.find(Should, old.Path().String(), "not true, but the pool is provisioned", "true", j.about(l.Version, "initialization completed")+
 			"Cluster API up to v1.14 reads this one of pools, whatever the contract: set both")

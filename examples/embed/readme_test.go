@@ -62,7 +62,8 @@ func TestTheREADMEIsOnePage(t *testing.T) {
 func TestTheTypeSharesNoFieldNameWithClusterAPI(t *testing.T) {
 	t.Parallel()
 	theirs := map[string]bool{}
-	for _, layout := range []*contract.MachineLayout{contract.MachineV1Beta1(), contract.MachineV1Beta2()} {
+	for _, version := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
+		layout := contract.LayoutsOf(version).Machine
 		addNames(theirs, reflect.ValueOf(layout).Elem())
 	}
 	require.Contains(t, theirs, "providerID")

@@ -124,7 +124,7 @@ func infrastructureSays(t *testing.T, store *fake.Store, group api.Group, m *uns
 	t.Helper()
 	eventually(t, want, func(ctx context.Context) string {
 		require.NoError(t, store.Client().Get(ctx, client.ObjectKeyFromObject(m), m))
-		layout, _, _ := group.Layouts()
+		layout := group.Layouts().Machine
 		var state contract.MachineState
 		require.NoError(t, contract.Unstructured(m.GroupVersionKind(), layout).Adapter.Read(m, &state))
 		c := cmp.Or(meta.FindStatusCondition(state.Conditions, contract.ConditionInfrastructureReady), &metav1.Condition{})

@@ -142,7 +142,7 @@ func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *pass.Cl
 func (o settings) collector(reader client.Reader, calls provider.Calls) guard.CollectorOptions {
 	sources := []guard.Source{guard.MachinesOf(reader, o.Kinds.Group.Machine())}
 	if o.Driver.IsProvider() {
-		kind := contract.Unstructured(kwokdriver.GVK(), contract.ProvidedMachine(contract.V1Beta2))
+		kind := contract.Unstructured(kwokdriver.GVK(), contract.LayoutsOf(contract.V1Beta2).ProvidedMachine)
 		sources = append(sources, guard.InfraMachinesOf(reader, kind))
 	}
 	limits := o.Safety.Orphans

@@ -18,12 +18,12 @@ const setResource = "machinesets"
 // cache.
 func kindsOf(group api.Group) contract.Kinds {
 	machines, sets := group.Machine(), group.MachineSet()
-	machine, set, deployment := group.Layouts()
+	of := group.Layouts()
 	return contract.Kinds{
 		Deployment: group.MachineDeployment(), Set: sets, Machine: machines, Check: group.MachineHealthCheck(),
 		AllRevisions: group == api.Gardener,
-		Maker:        contract.UnstructuredMaker(set, machines.GVK, machine),
-		SetMaker:     contract.UnstructuredSetMaker(deployment, sets.GVK, set),
+		Maker:        contract.UnstructuredMaker(of.MachineSet, machines.GVK, of.Machine),
+		SetMaker:     contract.UnstructuredSetMaker(of.MachineDeployment, sets.GVK, of.MachineSet),
 	}
 }
 

@@ -70,7 +70,8 @@ func (p *picture) look(ctx context.Context, c client.Client, now time.Duration) 
 	}
 	for i := range fleets.Items {
 		var state contract.MachineDeploymentState
-		err := contract.Unstructured(capi("MachineDeployment"), contract.MachineDeploymentV1Beta2()).Adapter.Read(&fleets.Items[i], &state)
+		layout := contract.LayoutsOf(contract.V1Beta2).MachineDeployment
+		err := contract.Unstructured(capi("MachineDeployment"), layout).Adapter.Read(&fleets.Items[i], &state)
 		if err != nil {
 			return nil, fmt.Errorf("read MachineDeployment: %w", err)
 		}
@@ -82,7 +83,7 @@ func (p *picture) look(ctx context.Context, c client.Client, now time.Duration) 
 }
 
 func (p *picture) readMachines(list *unstructured.UnstructuredList) error {
-	adapter := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()).Adapter
+	adapter := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine).Adapter
 	for i := range list.Items {
 		var state contract.MachineState
 		if err := adapter.Read(&list.Items[i], &state); err != nil {

@@ -13,7 +13,7 @@ func ExampleInfraMachine() {
 		infra := objects.InfraMachine(v, "worker-1", objects.Provisioned("aws:///eu-1a/i-1"),
 			objects.Addresses(contract.Address{Type: "InternalIP", Address: "10.0.0.1"}))
 		var state contract.InfraMachineState
-		err := contract.InfraMachine(v).Read(infra, &state)
+		err := contract.LayoutsOf(v).InfraMachine.Read(infra, &state)
 		fmt.Println(infra.GetAPIVersion(), state.Provisioned, state.ProviderID, state.Addresses, err)
 	}
 	// Output:
@@ -27,7 +27,7 @@ func ExampleRunning() {
 	node := objects.Node("ip-10-0-0-1", "aws:///eu-1a/i-1")
 	machine := objects.Machine("worker-1", objects.Speaking(contract.V1Beta1), objects.Running(node))
 	var state contract.MachineState
-	err := contract.Unstructured(objects.MachineGVK(), contract.MachineV1Beta2()).Adapter.Read(machine, &state)
+	err := contract.Unstructured(objects.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine).Adapter.Read(machine, &state)
 	fmt.Println(state.Infrastructure.Kind, state.ProviderID, state.Node.Name, state.Phase, err)
 	// Output: LegacyFakeMachine aws:///eu-1a/i-1 ip-10-0-0-1 Running <nil>
 }
@@ -39,11 +39,11 @@ func ExampleBootstrapConfig() {
 		objects.WithLabels(nil), objects.DataSecret("worker-1-data"), objects.Failed("InvalidConfig", "files[0] has no path"),
 	} {
 		var state contract.BootstrapConfigState
-		err := contract.BootstrapConfig(v).Read(objects.BootstrapConfig(v, "worker-1", option), &state)
+		err := contract.LayoutsOf(v).BootstrapConfig.Read(objects.BootstrapConfig(v, "worker-1", option), &state)
 		fmt.Printf("%v %q %q %v\n", state.DataSecretCreated, state.DataSecretName.Or(""), state.FailureReason, err)
 	}
 	var pool contract.InfraMachinePoolState
-	err := contract.InfraMachinePool(v).Read(objects.InfraMachinePool(v, "workers", objects.Instances("aws:///i-1", "aws:///i-2")), &pool)
+	err := contract.LayoutsOf(v).InfraMachinePool.Read(objects.InfraMachinePool(v, "workers", objects.Instances("aws:///i-1", "aws:///i-2")), &pool)
 	fmt.Println(pool.Provisioned, pool.ProviderIDList, err)
 	// Output:
 	// false "" "" <nil>

@@ -32,7 +32,7 @@ func Machine(name string, options ...Option) *unstructured.Unstructured {
 // and its UID. It does not keep the Node.
 func Running(node *corev1.Node) Option {
 	return func(u *unstructured.Unstructured) {
-		kind := contract.Unstructured(MachineGVK(), contract.MachineV1Beta2())
+		kind := contract.Unstructured(MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 		_ = kind.Adapter.Write(u, contract.MachineUpdate{ // fails only on a path through a scalar
 			ProviderID: contract.SetTo(node.Spec.ProviderID), Phase: contract.SetTo("Running"),
 			Node:           contract.SetTo(contract.NodeRef{Name: node.Name, UID: node.UID}),

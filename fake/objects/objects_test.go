@@ -19,7 +19,7 @@ func TestProviderObjects(t *testing.T) {
 				read := func(options ...objects.Option) (s contract.InfraMachineState) {
 					infra := objects.InfraMachine(v, "a", options...)
 					fulfils(t, infra, conformance.InfraMachine, v)
-					require.NoError(t, contract.InfraMachine(v).Read(infra, &s))
+					require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(infra, &s))
 					return s
 				}
 				require.Equal(t, contract.InfraMachineState{}, read())
@@ -37,7 +37,7 @@ func TestProviderObjects(t *testing.T) {
 				read := func(options ...objects.Option) (s contract.BootstrapConfigState) {
 					config := objects.BootstrapConfig(v, "a", options...)
 					fulfils(t, config, conformance.BootstrapConfig, v)
-					require.NoError(t, contract.BootstrapConfig(v).Read(config, &s))
+					require.NoError(t, contract.LayoutsOf(v).BootstrapConfig.Read(config, &s))
 					return s
 				}
 				require.False(t, read().DataSecretCreated)
@@ -49,7 +49,7 @@ func TestProviderObjects(t *testing.T) {
 				pool := objects.InfraMachinePool(v, "a", objects.Instances("aws:///i-1", "aws:///i-2"))
 				fulfils(t, pool, conformance.InfraMachinePool, v)
 				var s contract.InfraMachinePoolState
-				require.NoError(t, contract.InfraMachinePool(v).Read(pool, &s))
+				require.NoError(t, contract.LayoutsOf(v).InfraMachinePool.Read(pool, &s))
 				require.True(t, s.Provisioned)
 				require.Equal(t, []string{"aws:///i-1", "aws:///i-2"}, s.ProviderIDList)
 			})
@@ -66,7 +66,7 @@ func fulfils(t *testing.T, obj *unstructured.Unstructured, role conformance.Role
 func TestMachines(t *testing.T) {
 	t.Run("a Machine is new until it runs as a Node", func(t *testing.T) {
 		read := func(options ...objects.Option) (s contract.MachineState) {
-			kind := contract.Unstructured(objects.MachineGVK(), contract.MachineV1Beta2())
+			kind := contract.Unstructured(objects.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 			require.NoError(t, kind.Adapter.Read(objects.Machine("a", options...), &s))
 			return s
 		}

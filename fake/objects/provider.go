@@ -24,7 +24,7 @@ func InfraMachinePool(v contract.Version, name string, options ...Option) *unstr
 // Provisioned makes an InfraMachine one whose machine exists, with this provider ID.
 func Provisioned(providerID string) Option {
 	return func(u *unstructured.Unstructured) {
-		layout := contract.InfraMachine(versionOf(u))
+		layout := contract.LayoutsOf(versionOf(u)).InfraMachine
 		set(u, layout.ProviderID, providerID)
 		set(u, layout.Provisioned, true)
 		setReady(u, "True", "Provisioned", "")
@@ -38,14 +38,14 @@ func Addresses(addresses ...contract.Address) Option {
 		for _, a := range addresses {
 			list = append(list, map[string]any{"type": a.Type, "address": a.Address})
 		}
-		WithField(list, contract.InfraMachine(versionOf(u)).Addresses.Path().Segments()...)(u)
+		WithField(list, contract.LayoutsOf(versionOf(u)).InfraMachine.Addresses.Path().Segments()...)(u)
 	}
 }
 
 // DataSecret makes a BootstrapConfig one whose bootstrap data is in this Secret of its namespace.
 func DataSecret(name string) Option {
 	return func(u *unstructured.Unstructured) {
-		layout := contract.BootstrapConfig(versionOf(u))
+		layout := contract.LayoutsOf(versionOf(u)).BootstrapConfig
 		set(u, layout.DataSecretName, name)
 		set(u, layout.DataSecretCreated, true)
 		setReady(u, "True", "DataSecretAvailable", "")
@@ -55,7 +55,7 @@ func DataSecret(name string) Option {
 // Instances makes an InfraMachinePool one that exists with an instance for each provider ID.
 func Instances(providerIDs ...string) Option {
 	return func(u *unstructured.Unstructured) {
-		layout, list := contract.InfraMachinePool(versionOf(u)), make([]any, 0, len(providerIDs))
+		layout, list := contract.LayoutsOf(versionOf(u)).InfraMachinePool, make([]any, 0, len(providerIDs))
 		for _, id := range providerIDs {
 			list = append(list, id)
 		}
@@ -71,7 +71,7 @@ func Instances(providerIDs ...string) Option {
 // v1beta2 has dropped and Cluster API still reads, and in the condition Ready.
 func Failed(reason, message string) Option {
 	return func(u *unstructured.Unstructured) {
-		layout := contract.InfraMachine(versionOf(u)) // the places are those of all three
+		layout := contract.LayoutsOf(versionOf(u)).InfraMachine // the places are those of all three
 		set(u, layout.FailureReason, reason)
 		set(u, layout.FailureMessage, message)
 		setReady(u, "False", reason, message)

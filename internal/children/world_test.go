@@ -60,8 +60,8 @@ func (w *world) eventually(met func() bool) {
 // newWorld returns a world; ports changes what the passes use.
 func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	t.Helper()
-	deployment := contract.Unstructured(capi("MachineDeployment"), contract.MachineDeploymentV1Beta2())
-	set := contract.Unstructured(capi("MachineSet"), contract.MachineSetV1Beta2())
+	deployment := contract.Unstructured(capi("MachineDeployment"), contract.LayoutsOf(contract.V1Beta2).MachineDeployment)
+	set := contract.Unstructured(capi("MachineSet"), contract.LayoutsOf(contract.V1Beta2).MachineSet)
 	w := &world{t: t, memory: newMemory(), recorder: events.NewFakeRecorder(100)}
 	w.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deployment.GVK, Status: true}, {GVK: set.GVK, Status: true}}})
 	w.client = w.store.Client()

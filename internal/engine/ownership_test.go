@@ -160,7 +160,7 @@ func TestAnOwnerReferenceThatIsNotStoredIsAnError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"},
-				contract.MachineV1Beta2())
+				contract.LayoutsOf(contract.V1Beta2).Machine)
 			s := &Scope[contract.MachineState, contract.MachineUpdate]{}
 			s.State.Key.Name, s.State.UID = "m", "u"
 			answer := interceptor.NewClient(nil, interceptor.Funcs{

@@ -53,7 +53,7 @@ func newBench(t *testing.T, subresource bool, steps ...step) *bench {
 	b := &bench{t: t, steps: steps}
 	b.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deploymentGVK(), Status: subresource}}})
 	b.client = b.store.Client()
-	kind := contract.Unstructured(deploymentGVK(), contract.MachineDeploymentV1Beta2())
+	kind := contract.Unstructured(deploymentGVK(), contract.LayoutsOf(contract.V1Beta2).MachineDeployment)
 	kind.StatusSubresource = subresource
 	ports := engine.Ports{
 		Client: b.client, Cache: struct{ cache.Cache }{}, APIReader: b.client,

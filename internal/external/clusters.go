@@ -53,7 +53,7 @@ func ClustersFromManager(mgr ctrl.Manager, options ClusterOptions) (*Clusters, e
 // a Cluster which is not in the cache is really gone. NewClusters makes no request.
 func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*Clusters, error) {
 	version := cmp.Or(options.Version, contract.V1Beta2)
-	layout := contract.Cluster(version)
+	layout := contract.LayoutsOf(version).Cluster
 	if layout == nil {
 		return nil, fmt.Errorf("clusters: %w %q: want %s or %s", contract.ErrUnknownVersion, version, contract.V1Beta1, contract.V1Beta2)
 	}

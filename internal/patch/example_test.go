@@ -14,7 +14,7 @@ import (
 
 func machineKind() contract.Kind {
 	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}
-	return contract.Unstructured(gvk, contract.MachineV1Beta2())
+	return contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta2).Machine)
 }
 
 // Fields that already have the right value are not written.

@@ -33,7 +33,7 @@ type collecting struct {
 
 func newCollecting(w *World, p *process) *collecting {
 	one := &collecting{due: w.Now(), sure: w.Now().Add(-collectEvery)}
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	for n := range w.habits.accounts {
 		account := fmt.Sprint("account-", n)
 		made, err := guard.NewCollector(guard.CollectorOptions{

@@ -45,14 +45,15 @@ func (m *manager) addMachines(ctx context.Context) error {
 	ports := machine.Ports{Ports: engine.PortsFromManager(m), Workload: m.workload}
 	ports.NodesOf, ports.WorkloadEvents = m.process.reach()
 	metrics := machine.NewMetrics(machine.MetricsOptions{})
-	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), ports, machine.Options{
+	of := contract.LayoutsOf(contract.V1Beta2)
+	machines, err := machine.New(contract.Unstructured(fake.MachineGVK(), of.Machine), ports, machine.Options{
 		Options: m.shared(nil), Steps: m.machineSteps(), Metrics: metrics, Matching: matching(),
 	})
 	if err != nil {
 		return err
 	}
 	return errors.Join(machines.AddToManager(ctx, m), m.process.metrics.Register(metrics),
-		metrics.WatchDeployments(ctx, ports.Cache, contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())))
+		metrics.WatchDeployments(ctx, ports.Cache, contract.Unstructured(kindOf("MachineDeployment"), of.MachineDeployment)))
 }
 
 // machineSteps returns the steps of Machines: those of the cloud, without bootstrap data, or the library's own where providers make the
@@ -83,7 +84,7 @@ func (m *manager) addSets(ctx context.Context, gate *guard.Gate) error {
 	kinds, unknown := contract.ClusterAPI(contract.V1Beta2)
 	steps := machineset.Steps().InsertBefore(machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 	if gate != nil {
-		of := contract.Unstructured(kindOf("MachineDeployment"), contract.MachineDeploymentV1Beta2())
+		of := contract.Unstructured(kindOf("MachineDeployment"), contract.LayoutsOf(contract.V1Beta2).MachineDeployment)
 		steps = steps.InsertBefore(machineset.StepHolds, machineset.FreezeStep(machineset.FreezeOptions{Deployment: of}))
 	}
 	metrics := engine.NewMetrics(engine.MetricsOptions{Kind: "MachineSet"})

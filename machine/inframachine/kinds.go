@@ -22,7 +22,7 @@ type Kinds struct {
 // contract.ErrUnknownVersion.
 func ClusterAPI(gvk schema.GroupVersionKind, v contract.Version) (Kinds, error) {
 	kinds, err := contract.ClusterAPI(v)
-	return Kinds{InfraMachine: contract.Unstructured(gvk, contract.ProvidedMachine(v)), Machine: kinds.Machine}, err
+	return Kinds{InfraMachine: contract.Unstructured(gvk, contract.LayoutsOf(v).ProvidedMachine), Machine: kinds.Machine}, err
 }
 
 func (k Kinds) validate() error {

@@ -38,7 +38,7 @@ func TestAMachineRunsOnAnInstanceOfADriverAndIsDeletedAgain(t *testing.T) {
 
 			fresh := w.get(infra)
 			var said contract.InfraMachineState
-			require.NoError(t, contract.InfraMachine(v).Read(fresh, &said))
+			require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(fresh, &said))
 			require.True(t, said.Provisioned)
 			require.Equal(t, "fake://1", said.ProviderID)
 			require.Len(t, said.Addresses, 2)

@@ -28,7 +28,7 @@ func TestNewSaysAllThatIsMissing(t *testing.T) {
 	require.ErrorIs(t, err, contract.ErrUnknownVersion)
 	kinds, err := inframachine.ClusterAPI(cloudMachineGVK(), contract.V1Beta2)
 	require.NoError(t, err)
-	forgetful := *contract.ProvidedMachine(contract.V1Beta2)
+	forgetful := *contract.LayoutsOf(contract.V1Beta2).ProvidedMachine
 	forgetful.ProviderID = contract.Field[string]{}
 	kinds.InfraMachine = contract.Unstructured(kinds.InfraMachine.GVK, &forgetful)
 	_, err = inframachine.New(kinds, engine.Ports{}, inframachine.Options{})

@@ -65,9 +65,9 @@ func newWorldWithLimits(t *testing.T) *world {
 	t.Helper()
 	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
-	layout := *contract.MachineDeploymentV1Beta2()
-	layout.RevisionHistoryLimit = contract.MachineDeploymentV1Beta1().RevisionHistoryLimit
-	layout.ProgressDeadline = contract.MachineDeploymentV1Beta1().ProgressDeadline
+	layout := *contract.LayoutsOf(contract.V1Beta2).MachineDeployment
+	layout.RevisionHistoryLimit = contract.LayoutsOf(contract.V1Beta1).MachineDeployment.RevisionHistoryLimit
+	layout.ProgressDeadline = contract.LayoutsOf(contract.V1Beta1).MachineDeployment.ProgressDeadline
 	kinds.Deployment.Adapter = contract.Unstructured(kinds.Deployment.GVK, &layout).Adapter
 	return newWorldOf(t, kinds)
 }

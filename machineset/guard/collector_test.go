@@ -287,7 +287,7 @@ func TestInstancesBehindInfraMachinesBelongToThem(t *testing.T) {
 	f := newFleet(t, 0, nil)
 	gvk := fake.InfraMachineGVK(contract.V1Beta2)
 	f.Create(fake.CRD(gvk, contract.V1Beta2))
-	kind := contract.Unstructured(gvk, contract.ProvidedMachine(contract.V1Beta2))
+	kind := contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta2).ProvidedMachine)
 	f.options.Sources = append(f.options.Sources, guard.InfraMachinesOf(f.Client, kind))
 	var err error
 	f.c, err = guard.NewCollector(f.options)

@@ -12,7 +12,7 @@ import (
 
 func machines() contract.Kind {
 	gvk := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}.WithKind
-	return contract.Unstructured(gvk("Machine"), contract.MachineV1Beta2())
+	return contract.Unstructured(gvk("Machine"), contract.LayoutsOf(contract.V1Beta2).Machine)
 }
 
 // world is a store with Machines.

@@ -41,7 +41,7 @@ func TestE2EAMachineBootsARealKubelet(t *testing.T) {
 	steps := machine.WithDriver(machine.Steps(), machine.DriverOptions{
 		Calls: provider.Of(driver), UserData: machine.BootstrapData(w.client), Poll: time.Second,
 	})
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	w.startReconciler(kind, machine.Options{Steps: steps, Policy: ofSilentNodes()}, &warnings{})
 	seen := w.watchNodes()
 	machines, nodes := make([]*unstructured.Unstructured, 3), make([]string, 3)

@@ -87,7 +87,7 @@ func (w *world) livesAndDies(t *testing.T, v contract.Version) {
 func (w *world) isRunning(m, infra *unstructured.Unstructured) {
 	w.t.Helper()
 	var state contract.MachineState
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	require.NoError(w.t, kind.Adapter.Read(m, &state))
 	var node corev1.Node
 	require.NoError(w.t, w.client.Get(w.t.Context(), clientKey("", m.GetName()), &node))

@@ -135,7 +135,7 @@ func (w *world) allows(check *unstructured.Unstructured, status metav1.Condition
 // counts waits until a check has so many Machines, and so many of them are healthy.
 func (w *world) counts(check *unstructured.Unstructured, machines, healthy int) (state contract.HealthCheckState) {
 	w.t.Helper()
-	kind := contract.Unstructured(fake.MachineHealthCheckGVK(), contract.HealthCheckV1Beta2())
+	kind := contract.Unstructured(fake.MachineHealthCheckGVK(), contract.LayoutsOf(contract.V1Beta2).HealthCheck)
 	want := fmt.Sprintf("%d of %d healthy", healthy, machines)
 	w.eventually("the check to count "+want, func() string {
 		fresh := w.get(check)

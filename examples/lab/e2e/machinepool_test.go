@@ -250,7 +250,7 @@ func (p *poolScene) reaches(pool *unstructured.Unstructured, replicas int) {
 func statusOf(t *testing.T, pool *unstructured.Unstructured) contract.MachinePoolState {
 	t.Helper()
 	var s contract.MachinePoolState
-	require.NoError(t, contract.Unstructured(fake.MachinePoolGVK(), contract.MachinePoolV1Beta2()).Adapter.Read(pool, &s))
+	require.NoError(t, contract.Unstructured(fake.MachinePoolGVK(), contract.LayoutsOf(contract.V1Beta2).MachinePool).Adapter.Read(pool, &s))
 	return s
 }
 

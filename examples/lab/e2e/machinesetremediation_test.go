@@ -18,7 +18,7 @@ import (
 // mark says what a health check says of a Machine that it wants to be replaced.
 func (w *world) mark(m *unstructured.Unstructured) {
 	w.t.Helper()
-	kind := contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	w.eventually("mark "+m.GetName(), func() string {
 		fresh := w.get(m)
 		base := fresh.DeepCopy()

@@ -72,7 +72,7 @@ func TestAMachineOfV1Beta1LivesAndDiesOnARealControlPlane(t *testing.T) {
 	w.installCRDs("v1beta1")
 	of := fake.ProviderOptions{Machine: machineV1Beta1}
 	w.startProviders(worldOptions{infrastructure: fake.Infrastructure{ProviderOptions: of}, bootstrap: fake.Bootstrap{ProviderOptions: of}})
-	w.startReconciler(contract.Unstructured(machineV1Beta1, contract.MachineV1Beta1()), machine.Options{}, said)
+	w.startReconciler(contract.Unstructured(machineV1Beta1, contract.LayoutsOf(contract.V1Beta1).Machine), machine.Options{}, said)
 
 	objects := w.apply(documentV1Beta1("old"))
 	infra, bootstrap, m := objects[0], objects[1], objects[2]

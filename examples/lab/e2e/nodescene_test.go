@@ -100,7 +100,7 @@ func (s *scene) state(m *unstructured.Unstructured) contract.MachineState {
 }
 
 func machineKind() contract.Kind {
-	return contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2())
+	return contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 }
 
 // join registers a Node of this scene, as a kubelet does.

@@ -116,7 +116,7 @@ func (f *fleet) startReconciler(o machine.Options) {
 	})
 	require.NoError(f.t, err)
 	require.NoError(f.t, mgr.Add(clusters))
-	r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.MachineV1Beta2()), machine.Ports{
+	r, err := machine.New(contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine), machine.Ports{
 		Ports:   pass.PortsFromManager(mgr),
 		NodesOf: workloads.NodesOf(clusters), WorkloadEvents: clusters.Source,
 	}, o)

@@ -27,7 +27,7 @@ type twins struct {
 }
 
 func layoutKind() contract.Kind {
-	return contract.Unstructured(api.ClusterAPI.GroupVersion().WithKind("Machine"), contract.MachineV1Beta2())
+	return contract.Unstructured(api.ClusterAPI.GroupVersion().WithKind("Machine"), contract.LayoutsOf(contract.V1Beta2).Machine)
 }
 
 func parseTwins(t testing.TB, served map[string]any) twins {

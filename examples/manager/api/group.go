@@ -57,14 +57,14 @@ func (g Group) IsForeign() bool { return g == Kubermatic || g == Gardener }
 func (g Group) orDefault() Group { return cmp.Or(g, ClusterAPI) }
 
 // Layouts returns where the kinds keep their state. The tables are shared and must not be changed.
-func (g Group) Layouts() (*contract.MachineLayout, *contract.MachineSetLayout, *contract.MachineDeploymentLayout) {
+func (g Group) Layouts() contract.Layouts {
 	switch g {
 	case Kubermatic:
-		return contract.KubermaticMachine(), contract.KubermaticMachineSet(), contract.KubermaticMachineDeployment()
+		return contract.KubermaticLayouts()
 	case Gardener:
-		return contract.GardenerMachine(), contract.GardenerMachineSet(), contract.GardenerMachineDeployment()
+		return contract.GardenerLayouts()
 	default:
-		return contract.MachineV1Beta2(), contract.MachineSetV1Beta2(), contract.MachineDeploymentV1Beta2()
+		return contract.LayoutsOf(contract.V1Beta2)
 	}
 }
 
@@ -100,12 +100,12 @@ func (g Group) AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Machine returns the kind Machine, for machine.New: the Go type, read and written in the same fields as contract.MachineV1Beta2. The
-// manager's scheme needs AddToScheme. The Machines of another system have unstructured content, and Kubermatic's no status subresource.
+// Machine returns the kind Machine, for machine.New: the Go type, read and written in the same fields as by the layout of Cluster API's
+// v1beta2. The manager's scheme needs AddToScheme. The Machines of another system have unstructured content, and Kubermatic's no status
+// subresource.
 func (g Group) Machine() contract.Kind {
 	if g.IsForeign() {
-		machine, _, _ := g.Layouts()
-		kind := contract.Unstructured(g.GroupVersion().WithKind("Machine"), machine)
+		kind := contract.Unstructured(g.GroupVersion().WithKind("Machine"), g.Layouts().Machine)
 		kind.StatusSubresource = g != Kubermatic
 		return kind
 	}
@@ -115,14 +115,12 @@ func (g Group) Machine() contract.Kind {
 
 // MachineSet returns the kind MachineSet, with unstructured content.
 func (g Group) MachineSet() contract.MachineSetKind {
-	_, set, _ := g.Layouts()
-	return contract.Unstructured(g.GroupVersion().WithKind("MachineSet"), set)
+	return contract.Unstructured(g.GroupVersion().WithKind("MachineSet"), g.Layouts().MachineSet)
 }
 
 // MachineDeployment returns the kind MachineDeployment, with unstructured content.
 func (g Group) MachineDeployment() contract.MachineDeploymentKind {
-	_, _, deployment := g.Layouts()
-	return contract.Unstructured(g.GroupVersion().WithKind("MachineDeployment"), deployment)
+	return contract.Unstructured(g.GroupVersion().WithKind("MachineDeployment"), g.Layouts().MachineDeployment)
 }
 
 // MachineClass returns the kind MachineClass, of Gardener or of Machinist, which Machines of ClusterAPI can name too.
@@ -139,14 +137,14 @@ func (g Group) MachineHealthCheck() contract.HealthCheckKind {
 	if g.IsForeign() {
 		g = Machinist
 	}
-	return contract.Unstructured(g.GroupVersion().WithKind("MachineHealthCheck"), contract.HealthCheckV1Beta2())
+	return contract.Unstructured(g.GroupVersion().WithKind("MachineHealthCheck"), contract.LayoutsOf(contract.V1Beta2).HealthCheck)
 }
 
 // MachinePool returns the kind MachinePool, with unstructured content. That of Machinist has a selector for its scale subresource, for
 // which Cluster API's has no field. Providers for Cluster API look for pools in its group, so the pools of Machinist are for your own
 // providers, whose InfraMachinePools follow their controlling owner in any group. Other systems have none.
 func (g Group) MachinePool() contract.MachinePoolKind {
-	layout := *contract.MachinePoolV1Beta2()
+	layout := *contract.LayoutsOf(contract.V1Beta2).MachinePool
 	if g == Machinist {
 		layout.SelectorText = contract.At[string]("status", "selector")
 	}
