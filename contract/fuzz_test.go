@@ -133,7 +133,7 @@ func fuzzKind[S, U any](t *testing.T, text []byte, kind contract.KindOf[S, U], l
 	}
 	require.NoError(t, kind.Adapter.Write(obj, update), "what can be read can be written")
 	annotations := []string{"note"}
-	conditions := []string{"Ready", "New", "Available", "NeverThere"}
+	conditions := []string{"Ready", "Zoned", "Available", "NeverThere"}
 	requireUntouched(t, layout, before.Object, obj.Object, conditions, []string{"new", "x"}, annotations)
 
 	var first, second S

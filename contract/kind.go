@@ -229,7 +229,7 @@ func (a typedAdapter[T, S, U]) Write(obj Object, update U) error {
 }
 
 // UpdatedConditions returns a list of conditions as the Conditions and RemoveConditions of an update leave it: upserted and
-// removed by type, in the order of the list, with new ones where Cluster API would sort them. An empty reason becomes
+// removed by type, in the order of the list, with new ones before the first with a later name. An empty reason becomes
 // ReasonNotReported, because the API server refuses it. The lists that are passed in do not change and are not kept; without
 // conditions it is nil.
 func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav1.Condition {
@@ -251,7 +251,7 @@ func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav
 			updated[at] = c
 			continue
 		}
-		at = slices.IndexFunc(updated, func(old metav1.Condition) bool { return shapeMetaV1.compareConditions(c.Type, old.Type) < 0 })
+		at = slices.IndexFunc(updated, func(old metav1.Condition) bool { return old.Type > c.Type })
 		if at < 0 {
 			at = len(updated)
 		}

@@ -57,7 +57,7 @@ const (
 	nodeConditionsBefore = `[{"type":"Ready","status":"False","reason":"R","message":"m","lastTransitionTime":"2026-03-01T12:00:00Z","lastHeartbeatTime":null},
 		{"type":"Available","status":"Unknown","reason":"A","lastTransitionTime":"2026-03-01T12:00:00Z"}]`
 	nodeConditionsAfter = `[{"type":"Ready","status":"True","reason":"Up","message":"","lastTransitionTime":"2026-03-01T13:00:00Z","lastHeartbeatTime":null},
-		{"type":"New","status":"Unknown","reason":"N","message":"m","lastTransitionTime":"2026-03-01T12:00:00Z"}]`
+		{"type":"Zoned","status":"Unknown","reason":"N","message":"m","lastTransitionTime":"2026-03-01T12:00:00Z"}]`
 	addressesAfter = `[{"type":"InternalIP","address":"10.0.0.2"},{"type":"Hostname","address":"h2"}]`
 )
 

@@ -79,10 +79,10 @@ const updatedMachineV1Beta1 = `{
 		"failureReason":"FR2","failureMessage":"FM2","bootstrapReady":false,"infrastructureReady":true,
 		"addresses":[{"type":"InternalIP","address":"10.0.0.2"},{"type":"Hostname","address":"h2"}],"nodeInfo":{"kubeletVersion":"v1.36.3"},
 		"conditions":[{"type":"Ready","status":"True","reason":"Up","lastTransitionTime":"2026-03-01T13:00:00Z"},
-			{"type":"New","status":"Unknown","reason":"N","message":"m","lastTransitionTime":"2026-03-01T12:00:00Z"}],
+			{"type":"Zoned","status":"Unknown","reason":"N","message":"m","lastTransitionTime":"2026-03-01T12:00:00Z"}],
 		"v1beta2":{"conditions":[
 			{"type":"Ready","status":"True","reason":"Up","message":"","lastTransitionTime":"2026-03-01T13:00:00Z"},
-			{"type":"New","status":"Unknown","reason":"N","message":"m","observedGeneration":8,"lastTransitionTime":"2026-03-01T12:00:00Z"}]}
+			{"type":"Zoned","status":"Unknown","reason":"N","message":"m","observedGeneration":8,"lastTransitionTime":"2026-03-01T12:00:00Z"}]}
 	}
 }`
 

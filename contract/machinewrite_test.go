@@ -36,7 +36,7 @@ func fullUpdate() contract.MachineUpdate {
 		CertificatesExpire: contract.SetTo(noon.Add(5 * time.Minute)),
 		Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "True", Reason: "Up", LastTransitionTime: metav1.NewTime(noon.Add(time.Hour))},
-			{Type: "New", Status: "Unknown", Reason: "N", Message: "m", ObservedGeneration: 8, LastTransitionTime: metav1.NewTime(noon)},
+			{Type: "Zoned", Status: "Unknown", Reason: "N", Message: "m", ObservedGeneration: 8, LastTransitionTime: metav1.NewTime(noon)},
 		},
 		RemoveConditions: []string{"Available", "NeverThere"},
 	}

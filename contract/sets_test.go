@@ -168,7 +168,7 @@ func (c setCase[S, U]) writesItsOwnPlaces(t *testing.T) {
 	if diff := cmp.Diff(slices.Sorted(slices.Values(c.writes)), leaves(patch, "")); diff != "" {
 		t.Errorf("places (-want +got):\n%s", diff)
 	}
-	kept := []string{"Ready", "New", "Available", "NeverThere"}
+	kept := []string{"Ready", "Zoned", "Available", "NeverThere"}
 	requireUntouched(t, c.layout, parseJSON(t, c.full), obj.Object, kept, []string{"new", "x"}, []string{"note"})
 }
 

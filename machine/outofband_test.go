@@ -170,9 +170,9 @@ func TestAProviderIDThatChangesLaterTakesTheMachineToAnotherNode(t *testing.T) {
 // defaults are the conditions that each Machine has from its first status on.
 func defaults() []string {
 	return []string{
-		contract.ConditionAvailable, contract.ConditionReady, contract.ConditionBootstrapConfigReady, contract.ConditionInfrastructureReady,
-		machine.ConditionNodeHealthy, contract.ConditionNodeReady, contract.ConditionUpdating, contract.ConditionPaused,
-		contract.ConditionDeleting,
+		contract.ConditionAvailable, contract.ConditionBootstrapConfigReady, contract.ConditionDeleting, contract.ConditionInfrastructureReady,
+		machine.ConditionNodeHealthy, contract.ConditionNodeReady, contract.ConditionPaused, contract.ConditionReady,
+		contract.ConditionUpdating,
 	}
 }
 
