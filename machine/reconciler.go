@@ -156,7 +156,7 @@ func newReconciler(f *frame, ports Ports, options Options) *Reconciler {
 	f.Track("kinds that Machines refer to", r.machinesOf)
 	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: "Machine", Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
-		OfNode: r.machinesOfNode, Concerns: options.Propagation.Concerns, InCluster: f.InCluster,
+		OfNode: r.machinesOfNode, InCluster: f.InCluster,
 	})
 	r.loop = engine.NewReconciler(engine.Kind[contract.MachineState, contract.MachineUpdate, *Scope]{
 		Frame: f, Steps: options.Steps, RunStep: runStep,

@@ -46,9 +46,8 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, options Options) (P
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager
 // is started.
 //
-// A Machine is reconciled when its Node joins, is deleted, replaced or cordoned, when the Node's addresses, its node info or the status of
-// a condition changes, and when a value changes that Options.Propagation manages. A step that depends on other labels, annotations or
-// taints of Nodes needs a source of its own.
+// A Machine is reconciled when its Node joins, is deleted, replaced or cordoned, and when the Node's labels, annotations, taints,
+// addresses, node info or the status of a condition changes.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	missing := r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil // without events no Machine would be reconciled again
 	if err := engine.EventsMissing("WorkloadEvents", missing, "Machine", "cluster is connected"); err != nil {

@@ -2,10 +2,8 @@ package machinepool
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -55,7 +53,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	f.Track("kinds that MachinePools refer to", r.poolsOf)
 	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: "MachinePool", Own: ports.Workload.Or(f.Ports.Client, f.Ports.APIReader), NodesOf: ports.NodesOf,
-		Events: ports.WorkloadEvents, OfNode: r.poolsOfNode, Concerns: r.concerns, InCluster: f.InCluster,
+		Events: ports.WorkloadEvents, OfNode: r.poolsOfNode, InCluster: f.InCluster,
 	})
 	r.passes = engine.NewReconciler(poolKind{
 		Frame: f, Steps: options.Steps, Begin: begin, Flush: flush, Forget: r.memory.Forget,
@@ -73,12 +71,4 @@ func withCluster(s *contract.MachinePoolState) {
 // clusterOf is the workload cluster of a pool; the zero name is that of Ports.Workload.
 func (r *Reconciler) clusterOf(state *contract.MachinePoolState) types.NamespacedName {
 	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
-}
-
-// concerns reports whether a change of a Node's labels, annotations or taints matters. The pool's own records on a Node do: a pass that
-// preceded their event has not changed the Node.
-func (r *Reconciler) concerns(old, updated *corev1.Node) bool {
-	leaving := r.options.Policy.Leaving
-	return r.options.Propagation.Concerns(old, updated) || leaving(old) != leaving(updated) ||
-		slices.ContainsFunc(marks(), func(key string) bool { return old.Annotations[key] != updated.Annotations[key] })
 }

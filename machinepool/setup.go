@@ -29,8 +29,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 //
-// A pool is woken by a Node of its instances when that joins, goes, is replaced, cordoned or marked as leaving, when the status of one
-// of its conditions changes, and when something changes that Options.Propagation manages.
+// A pool is woken by a Node of its instances when that joins, goes, is replaced or cordoned, and when its labels, annotations, taints or
+// the status of one of its conditions change.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	missing := r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil // without events no pool would be reconciled again
 	if err := engine.EventsMissing("WorkloadEvents", missing, "MachinePool", "cluster is connected"); err != nil {

@@ -15,31 +15,25 @@ import (
 // condition, because health checks may use any type. Not significant are capacity, images, volumes, reasons, messages
 // and times. Either Node may be nil. It allocates nothing.
 //
-// concerns is for a reader that manages only some labels, annotations and taints. Most writes of other components change these: attached
-// volumes, network plug-ins, time to live. Such a change counts only if concerns returns true, for example propagate.Policy.Concerns.
-// concerns is called with two Nodes that are not nil; if it is nil, all changes count.
-func Significant(old, updated *corev1.Node, concerns func(old, updated *corev1.Node) bool) bool {
+// statusOnly is for a reader that judges many Nodes at once, and none by its labels, annotations and taints: changes of these do not count.
+func Significant(old, updated *corev1.Node, statusOnly bool) bool {
 	if old == nil || updated == nil {
 		return old != updated
 	}
 	if old == updated {
 		return false
 	}
-	if concerns == nil {
-		concerns = anyMetadata
-	}
 	return old.UID != updated.UID ||
 		old.DeletionTimestamp.IsZero() != updated.DeletionTimestamp.IsZero() ||
 		old.Spec.ProviderID != updated.Spec.ProviderID ||
 		old.Spec.Unschedulable != updated.Spec.Unschedulable ||
 		!sameStatus(&old.Status, &updated.Status) ||
-		concerns(old, updated)
+		!statusOnly && !sameMetadata(old, updated)
 }
 
-func anyMetadata(a, b *corev1.Node) bool {
-	return !maps.Equal(a.Labels, b.Labels) ||
-		!maps.Equal(a.Annotations, b.Annotations) ||
-		!slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, sameTaint)
+func sameMetadata(a, b *corev1.Node) bool {
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, sameTaint)
 }
 
 func sameStatus(a, b *corev1.NodeStatus) bool {

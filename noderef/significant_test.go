@@ -76,10 +76,10 @@ func TestSignificant(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			old, changed := fullNode(), fullNode()
 			tc.change(changed)
-			if got := Significant(old, changed, nil); got != tc.want {
+			if got := Significant(old, changed, false); got != tc.want {
 				t.Errorf("Significant() = %v, want %v", got, tc.want)
 			}
-			if got := Significant(changed, old, nil); got != tc.want {
+			if got := Significant(changed, old, false); got != tc.want {
 				t.Errorf("Significant() the other way = %v, want %v", got, tc.want)
 			}
 		})
@@ -88,28 +88,27 @@ func TestSignificant(t *testing.T) {
 
 func TestTheCreationAndDeletionOfANodeAreSignificant(t *testing.T) {
 	n := fullNode()
-	if !Significant(nil, n, nil) || !Significant(n, nil, nil) || Significant(nil, nil, nil) || Significant(n, n, nil) {
+	if !Significant(nil, n, false) || !Significant(n, nil, false) || Significant(nil, nil, false) || Significant(n, n, false) {
 		t.Error("only appearing and going are significant")
 	}
 }
 
 func TestSignificantAllocatesNothing(t *testing.T) {
 	a, b := fullNode(), fullNode()
-	if n := testing.AllocsPerRun(100, func() { Significant(a, b, nil) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { Significant(a, b, false) }); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
 
-func TestSignificantToIgnoresWhatIsNotManaged(t *testing.T) {
-	for _, concerned := range []bool{false, true} {
-		concerns := func(old, updated *corev1.Node) bool { return concerned }
+func TestSignificantForWhoJudgesTheStatusOnly(t *testing.T) {
+	for _, statusOnly := range []bool{false, true} {
 		a, b := fullNode(), fullNode()
 		b.Labels["l"], b.Annotations["a"], b.Spec.Taints = "2", "2", nil
-		if got := Significant(a, b, concerns); got != concerned {
-			t.Errorf("labels, annotations and taints: %v, want %v", got, concerned)
+		if got := Significant(a, b, statusOnly); got == statusOnly {
+			t.Errorf("labels, annotations and taints: %v, want %v", got, !statusOnly)
 		}
 		b.Spec.Unschedulable = true
-		if !Significant(a, b, concerns) || !Significant(nil, b, concerns) || Significant(nil, nil, concerns) {
+		if !Significant(a, b, statusOnly) || !Significant(nil, b, statusOnly) || Significant(nil, nil, statusOnly) {
 			t.Error("the rest does not depend on it")
 		}
 	}

@@ -48,8 +48,7 @@ func New(kinds contract.Kinds, ports Ports, options Options) (*Reconciler, error
 			}
 			return frame.InCluster(ctx, cluster)
 		},
-		Concerns:  func(_, _ *corev1.Node) bool { return false }, // only the status of a Node is judged
-		InCluster: frame.InCluster,
+		StatusOnly: true, InCluster: frame.InCluster,
 	})
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.HealthCheckState, contract.HealthCheckUpdate, *scope]{
 		Frame: frame, Steps: steps(), Begin: r.begin, Flush: flush,

@@ -94,7 +94,7 @@ func (x *NodeIndex) onUpdate(before, obj any) {
 	x.nodesMu.Lock()
 	x.nodes.Add(node)
 	x.nodesMu.Unlock()
-	if noderef.Significant(old, node, nil) {
+	if noderef.Significant(old, node, false) {
 		x.tell(NodeEvent{Old: old, New: node})
 	}
 }

@@ -28,9 +28,8 @@ type TrackerConfig struct {
 
 	// OfNode returns the objects of a cluster that these Nodes concern; any of them may be nil. The zero name is that of Own.
 	OfNode func(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request
-	// Concerns reports whether a change of a Node's labels, annotations or taints matters; nil means that each does. noderef.Significant
-	// says what else matters.
-	Concerns func(old, updated *corev1.Node) bool
+	// StatusOnly: changes of a Node's labels, annotations and taints do not matter. noderef.Significant says what else matters.
+	StatusOnly bool
 	// InCluster returns all objects of a cluster, from a cache. It must not call the Tracker.
 	InCluster func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request
 }
@@ -120,7 +119,7 @@ func (t *Tracker) nodesSource(ctx context.Context, key types.NamespacedName, w W
 		return nil
 	}
 	return nodes.Source(func(e NodeEvent) []reconcile.Request {
-		if !noderef.Significant(e.Old, e.New, t.config.Concerns) {
+		if !noderef.Significant(e.Old, e.New, t.config.StatusOnly) {
 			return nil
 		}
 		return t.config.OfNode(ctx, key, e.Old, e.New)

@@ -232,7 +232,7 @@ func within(t *testing.T, happens <-chan struct{}, what string) {
 func TestAnEventOfANodeWakesObjectsIfItMatters(t *testing.T) {
 	nodes, asked := newSourced(), 0
 	n := NewTracker(TrackerConfig{
-		Own: Workload{Nodes: nodes}, Concerns: func(old, updated *corev1.Node) bool { return old.Labels["l"] != updated.Labels["l"] },
+		Own: Workload{Nodes: nodes},
 		OfNode: func(_ context.Context, key types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
 			require.Equal(t, types.NamespacedName{}, key)
 			require.Len(t, nodes, 2)
@@ -242,10 +242,10 @@ func TestAnEventOfANodeWakesObjectsIfItMatters(t *testing.T) {
 	})
 	require.Len(t, n.Sources(t.Context()), 1)
 	node := func(label string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"l": label, "other": label[:1]}}}
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"l": label}}}
 	}
 	unchanged := node("a")
-	unchanged.Labels["other"] = "z"
+	unchanged.ResourceVersion = "2"
 	require.Empty(t, nodes.mapper(NodeEvent{Old: node("a"), New: unchanged}))
 	require.Zero(t, asked)
 	require.Equal(t, requests("m"), nodes.mapper(NodeEvent{Old: node("a"), New: node("b")}))

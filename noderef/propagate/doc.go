@@ -2,7 +2,7 @@
 //
 // A [Policy] defines what an owner propagates and how a Node remembers it; [ClusterAPI] is Cluster API's. [Policy.Diff] compares
 // what a Machine, a pool or any other owner wants ([Desired]) with its Node, and returns a [Patch] if something must change. The
-// caller sends the patch (types.JSONPatchType); this package makes no request. [Policy.Concerns] filters events.
+// caller sends the patch (types.JSONPatchType); this package makes no request.
 //
 // # Usage
 //

@@ -10,35 +10,13 @@ import (
 // duplicates.
 type list string
 
-func (l list) has(entry string) bool {
-	for e := range l.entries {
-		if e == entry {
-			return true
-		}
-	}
-	return false
-}
-
 func (l list) hasTaint(key string, effect corev1.TaintEffect) bool {
-	for rest := string(l); rest != ""; { // not over entries, which would allocate
-		var entry string
-		entry, rest, _ = strings.Cut(rest, ",")
-		if k, e, ok := strings.Cut(entry, ":"); ok && k == key && e == string(effect) {
+	for entry := range strings.SplitSeq(string(l), ",") {
+		if entry == key+":"+string(effect) {
 			return true
 		}
 	}
 	return false
-}
-
-// entries ranges over the list.
-func (l list) entries(yield func(string) bool) {
-	for rest := string(l); rest != ""; {
-		var entry string
-		entry, rest, _ = strings.Cut(rest, ",")
-		if !yield(entry) {
-			return
-		}
-	}
 }
 
 // memory is the content of a Node's ledger.

@@ -3,6 +3,7 @@ package propagate
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // side is one of the two maps of a Node (labels or annotations): what the Node has, and what its owner wants.
@@ -41,7 +42,7 @@ func (s *side) changes() []change {
 	for key, text := range s.want {
 		changes = appendChange(changes, s.have, key, value{text, true})
 	}
-	for _, key := range slices.Compact(slices.Sorted(s.listed.entries)) {
+	for _, key := range slices.Compact(slices.Sorted(strings.SplitSeq(string(s.listed), ","))) {
 		if _, wanted := s.want[key]; !wanted && !s.own(key) {
 			changes = appendChange(changes, s.have, key, value{})
 		}
