@@ -19,46 +19,46 @@ type CommonUpdate struct {
 	ObservedGeneration *Change[int64]
 }
 
-// Common returns the members that all kinds have.
-func (s *MachineState) Common() Common {
-	return Common{&s.Metadata, s.ClusterName, s.Conditions, s.ObservedGeneration}
-}
-
-// Common returns the members that all kinds have.
-func (s *MachineSetState) Common() Common { return s.common(&s.Metadata) }
-
-// Common returns the members that all kinds have.
-func (s *MachineDeploymentState) Common() Common { return s.common(&s.Metadata) }
-
-// Common returns the members that all kinds have.
-func (s *MachinePoolState) Common() Common { return s.common(&s.Metadata) }
-
-// Common returns the members that all kinds have.
-func (s *HealthCheckState) Common() Common {
-	return Common{&s.Metadata, s.ClusterName, s.Conditions, s.ObservedGeneration}
+// CommonOf returns the members that all kinds have of a state of this package; of anything else, the zero Common.
+func CommonOf[S any](state *S) Common {
+	switch s := any(state).(type) {
+	case *MachineState:
+		return Common{&s.Metadata, s.ClusterName, s.Conditions, s.ObservedGeneration}
+	case *MachineSetState:
+		return s.common(&s.Metadata)
+	case *MachineDeploymentState:
+		return s.common(&s.Metadata)
+	case *MachinePoolState:
+		return s.common(&s.Metadata)
+	case *HealthCheckState:
+		return Common{&s.Metadata, s.ClusterName, s.Conditions, s.ObservedGeneration}
+	case *ProvidedMachineState:
+		return Common{&s.Metadata, s.ClusterName, s.Conditions, s.ObservedGeneration}
+	}
+	return Common{}
 }
 
 func (s *ReplicatedState) common(m *Metadata) Common {
 	return Common{m, s.ClusterName, s.Conditions, s.ObservedGeneration}
 }
 
-// Common returns the members that all kinds have.
-func (u *MachineUpdate) Common() CommonUpdate {
-	return CommonUpdate{&u.MetadataUpdate, &u.Conditions, &u.ObservedGeneration}
-}
-
-// Common returns the members that all kinds have.
-func (u *MachineSetUpdate) Common() CommonUpdate { return u.common(&u.MetadataUpdate) }
-
-// Common returns the members that all kinds have.
-func (u *MachineDeploymentUpdate) Common() CommonUpdate { return u.common(&u.MetadataUpdate) }
-
-// Common returns the members that all kinds have.
-func (u *MachinePoolUpdate) Common() CommonUpdate { return u.common(&u.MetadataUpdate) }
-
-// Common returns the members that all kinds have.
-func (u *HealthCheckUpdate) Common() CommonUpdate {
-	return CommonUpdate{&u.MetadataUpdate, &u.Conditions, &u.ObservedGeneration}
+// ChangesOf is CommonOf for an update.
+func ChangesOf[U any](update *U) CommonUpdate {
+	switch u := any(update).(type) {
+	case *MachineUpdate:
+		return CommonUpdate{&u.MetadataUpdate, &u.Conditions, &u.ObservedGeneration}
+	case *MachineSetUpdate:
+		return u.common(&u.MetadataUpdate)
+	case *MachineDeploymentUpdate:
+		return u.common(&u.MetadataUpdate)
+	case *MachinePoolUpdate:
+		return u.common(&u.MetadataUpdate)
+	case *HealthCheckUpdate:
+		return CommonUpdate{&u.MetadataUpdate, &u.Conditions, &u.ObservedGeneration}
+	case *ProvidedMachineUpdate:
+		return CommonUpdate{&u.MetadataUpdate, &u.Conditions, &u.ObservedGeneration}
+	}
+	return CommonUpdate{}
 }
 
 func (u *ReplicatedUpdate) common(m *MetadataUpdate) CommonUpdate {

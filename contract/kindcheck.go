@@ -42,7 +42,7 @@ func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("check %T: it is none of the kinds of this package", kind)
 	}
-	common := update.Common()
+	common := ChangesOf(&u)
 	*common.MetadataUpdate = MetadataUpdate{
 		Finalizers:      SetTo([]string{probeKey}),
 		OwnerReferences: SetTo(probeOwners()),
@@ -56,20 +56,14 @@ func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
 	if err := probe(kind, u, &got); err != nil {
 		return nil, err
 	}
-	return missing(append(commonMembers(state.Common(), kind.GVK.Kind), state.members()...), "have the contract.Kind write and read it"), nil
+	return missing(append(commonMembers(CommonOf(&got), kind.GVK.Kind), state.members()...), "have the contract.Kind write and read it"), nil
 }
 
 // probeUpdate is an update that can be filled for a probe; what all kinds have is filled already.
-type probeUpdate interface {
-	Common() CommonUpdate
-	probe()
-}
+type probeUpdate interface{ probe() }
 
 // probeState is a state that compares what was read with what was written; what all kinds have is compared already.
-type probeState interface {
-	Common() Common
-	members() []member
-}
+type probeState interface{ members() []member }
 
 // RefuseForgotten returns an error that names each member that is NeedMust, but those of except; nil when there is none.
 func RefuseForgotten(forgotten []Forgotten, except ...string) error {
@@ -273,7 +267,7 @@ func probeSeed() MachineSeed {
 		Finalizers: []string{probeKey}, Owners: probeOwners()}
 }
 
-func checkMade[S, U, CS, CU any, PS stateOf[S], PCS stateOf[CS]](
+func checkMade[S, U, CS, CU any](
 	owners KindOf[S, U], kind KindOf[CS, CU], owner Object, what string, maker func(Object, MachineSeed) (Object, error),
 ) ([]Forgotten, error) {
 	if owners.New == nil || owners.Adapter == nil || kind.Adapter == nil {
@@ -299,7 +293,7 @@ func checkMade[S, U, CS, CU any, PS stateOf[S], PCS stateOf[CS]](
 	if err := kind.Adapter.Read(made, &got); err != nil {
 		return nil, err
 	}
-	return missing(madeMembers(PS(&of).Common().ClusterName, PCS(&got).Common(), what), "have the maker give it to what it makes"), nil
+	return missing(madeMembers(CommonOf(&of).ClusterName, CommonOf(&got), what), "have the maker give it to what it makes"), nil
 }
 
 // makes calls the function of an embedder.
@@ -310,12 +304,6 @@ func makes(maker func(Object, MachineSeed) (Object, error), owner Object) (made 
 		}
 	}()
 	return maker(owner, probeSeed())
-}
-
-// stateOf is the pointer type of a state.
-type stateOf[S any] interface {
-	*S
-	Common() Common
 }
 
 func madeMembers(cluster string, got Common, what string) []member {

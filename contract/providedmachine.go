@@ -56,16 +56,6 @@ type ProvidedMachineUpdate struct {
 // InfraMachineKind is a kind of InfraMachine and how its provider reads and writes it.
 type InfraMachineKind = KindOf[ProvidedMachineState, ProvidedMachineUpdate]
 
-// Common returns the members that all kinds have.
-func (s *ProvidedMachineState) Common() Common {
-	return Common{&s.Metadata, s.ClusterName, s.Conditions, s.ObservedGeneration}
-}
-
-// Common returns the members that all kinds have.
-func (u *ProvidedMachineUpdate) Common() CommonUpdate {
-	return CommonUpdate{&u.MetadataUpdate, &u.Conditions, &u.ObservedGeneration}
-}
-
 // ProvidedMachineLayout says where the provider of an InfraMachine writes the fields of one contract version. As in a MachineLayout, a zero
 // Field is "no such place". A CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written.
 // Rule: contract page "InfraMachine".

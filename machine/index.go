@@ -15,7 +15,7 @@ import (
 
 // indexKeys are the keys under which events of other objects find a Machine.
 func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
-	keys := engine.ReferenceKeys(state.Common(), state.Bootstrap, state.Infrastructure)
+	keys := engine.ReferenceKeys(contract.CommonOf(state), state.Bootstrap, state.Infrastructure)
 	if _, member := state.Labels[contract.ControlPlaneLabel]; member && state.ClusterName != "" {
 		keys = append(keys, controlPlaneKey(types.NamespacedName{Namespace: state.Key.Namespace, Name: state.ClusterName}))
 	}

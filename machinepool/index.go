@@ -20,7 +20,7 @@ import (
 // indexKeys returns the keys under which events of other objects find a pool.
 func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	keys := append([]string{labelKey(contract.LabelValue(state.Key.Name))},
-		engine.ReferenceKeys(state.Common(), state.Template.Bootstrap, state.Template.Infrastructure)...)
+		engine.ReferenceKeys(contract.CommonOf(state), state.Template.Bootstrap, state.Template.Infrastructure)...)
 	for _, id := range state.ProviderIDs {
 		keys = append(keys, engine.NodeKeys(cluster, id, "", rules)...)
 	}

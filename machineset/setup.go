@@ -35,6 +35,6 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 		return err
 	}
 	return r.frame.Index(ctx, func(set *contract.MachineSetState) []string {
-		return engine.ReferenceKeys(set.Common(), set.Template.Bootstrap, set.Template.Infrastructure)
+		return engine.ReferenceKeys(contract.CommonOf(set), set.Template.Bootstrap, set.Template.Infrastructure)
 	})
 }

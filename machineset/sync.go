@@ -58,7 +58,7 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 // selectorOf returns which Machines are a set's own. A set without a selector means those that carry its name, and all must be of its
 // cluster.
 func selectorOf(set *contract.MachineSetState) (labels.Selector, error) {
-	return children.Selector(set.Selector, set.Common(), contract.SetNameLabel)
+	return children.Selector(set.Selector, contract.CommonOf(set), contract.SetNameLabel)
 }
 
 // machineLabels are the labels that the Machines of a set get. Rule: Cluster API's machineLabelsFromMachineSet.

@@ -116,7 +116,7 @@ func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (t
 		owners = Owned(m.OwnerReferences, ref)
 	}
 	var u CU
-	engine.ChangesOf(&u).OwnerReferences = contract.SetTo(owners)
+	contract.ChangesOf(&u).OwnerReferences = contract.SetTo(owners)
 	written, err := engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, m.Object, u)
 	switch {
 	case external.SaysGone(err):

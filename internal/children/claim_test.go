@@ -81,7 +81,7 @@ func TestWhichMachinesASetTakesAndLetsGo(t *testing.T) {
 			set.Key, set.UID, set.ClusterName = types.NamespacedName{Namespace: "default", Name: "workers"}, "set-uid", "demo"
 			set.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "workers"}}
 			machine.Labels, machine.ClusterName = map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"}, "demo"
-			selector, err := Selector(set.Selector, set.Common(), contract.SetNameLabel)
+			selector, err := Selector(set.Selector, contract.CommonOf(set), contract.SetNameLabel)
 			require.NoError(t, err)
 			tc.change(&f)
 			owner := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{}
@@ -127,7 +127,7 @@ func TestASetWithoutASelectorMeansMachinesThatCarryItsName(t *testing.T) {
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Selector(tc.selector, set.Common(), contract.SetNameLabel)
+			got, err := Selector(tc.selector, contract.CommonOf(set), contract.SetNameLabel)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got.String())
 		})

@@ -40,7 +40,7 @@ type Frame[S, U, CS, CU any] struct {
 
 // NewFrame returns the Frame for owners that have a engine.Frame, with children of a kind that passes engine.CheckKind. selector says which
 // children an owner selects; an owner for which it fails adopts none.
-func NewFrame[S, U, CS, CU any, PS engine.State[CS], PU engine.Update[CU]](
+func NewFrame[S, U, CS, CU any](
 	owner *engine.Frame[S, U], kind contract.KindOf[CS, CU], selector func(*S) (labels.Selector, error), config Config,
 ) *Frame[S, U, CS, CU] {
 	return &Frame[S, U, CS, CU]{config, owner, kind, selector}
@@ -57,7 +57,7 @@ type Child[CS any] struct {
 func (f *Frame[S, U, CS, CU]) child(obj contract.Object) (Child[CS], error) {
 	state := new(CS)
 	err := f.kind.Adapter.Read(obj, state)
-	return Child[CS]{Object: obj, State: state, Metadata: engine.CommonOf(state).Metadata}, err
+	return Child[CS]{Object: obj, State: state, Metadata: contract.CommonOf(state).Metadata}, err
 }
 
 // says names a child in errors.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -56,7 +57,7 @@ func (s *Scope[S, U, CS, CU]) reserved(name string) (scale.Entry, bool) {
 // recognize holds an owner with a child that was not stored as it was created, or that is of another Cluster: the name of a Cluster never
 // changes.
 func (s *Scope[S, U, CS, CU]) recognize(m Child[CS]) {
-	owner, have := s.owner.Common(), engine.CommonOf(m.State)
+	owner, have := s.owner.Common(), contract.CommonOf(m.State)
 	if !owner.Deleting.IsZero() {
 		return
 	}

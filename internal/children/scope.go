@@ -131,7 +131,7 @@ func (f *Frame[S, U, CS, CU]) List(
 			m, err := f.child(obj)
 			if err != nil && goes { // that it exists is enough to delete it; nothing else of it counts
 				m.State, err = new(CS), nil
-				m.Metadata = engine.CommonOf(m.State).Metadata
+				m.Metadata = contract.CommonOf(m.State).Metadata
 				m.From(obj)
 			}
 			all, unread = append(all, m), cmp.Or(unread, err)
@@ -178,7 +178,7 @@ func (s *Scope[S, U, CS, CU]) IsHeld(reason string) bool {
 
 // inCluster reports whether a child has the Cluster of its owner.
 func (s *Scope[S, U, CS, CU]) inCluster(m Child[CS]) bool {
-	return engine.CommonOf(m.State).ClusterName == s.owner.Common().ClusterName
+	return contract.CommonOf(m.State).ClusterName == s.owner.Common().ClusterName
 }
 
 // Sync calls a function for each child that is not in step with its owner, and has its Cluster, and remembers those for which it succeeds

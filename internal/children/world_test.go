@@ -92,7 +92,7 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 }
 
 func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
-	return children.Selector(d.Selector, d.Common(), contract.DeploymentNameLabel)
+	return children.Selector(d.Selector, contract.CommonOf(d), contract.DeploymentNameLabel)
 }
 
 func object(kind, name string) *unstructured.Unstructured {

@@ -135,34 +135,10 @@ type Frame[S, U any] struct {
 	writes Memory[writes]
 }
 
-// State and Update are the pointer types of a kind's state and update.
-type State[S any] interface {
-	*S
-	Common() contract.Common
-}
-
-// Update is the pointer type of a kind's update.
-type Update[U any] interface {
-	*U
-	Common() contract.CommonUpdate
-}
-
-// CommonOf returns the members that all states have. Its S is one that NewFrame accepts.
-func CommonOf[S any](s *S) contract.Common {
-	state, _ := any(s).(interface{ Common() contract.Common })
-	return state.Common()
-}
-
-// ChangesOf returns the members that all updates have. Its U is one that NewFrame accepts.
-func ChangesOf[U any](u *U) contract.CommonUpdate {
-	update, _ := any(u).(interface{ Common() contract.CommonUpdate })
-	return update.Common()
-}
-
 // NewFrame returns the Frame of a kind. finalizer is the default of the kind's Finalizer, and empty for a kind whose objects need none. The
 // error names what is missing in the kind, the ports and the options, and what else is wrong with the inputs of the reconciler that is made
 // of it; NewFrame makes no request.
-func NewFrame[S, U any, PS State[S], PU Update[U]](
+func NewFrame[S, U any](
 	reconciler string, kind contract.KindOf[S, U], finalizer string, ports Ports, options Options, wrong ...error,
 ) (*Frame[S, U], error) {
 	finalizers := Finalizers(kind, finalizer)

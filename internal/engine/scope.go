@@ -69,9 +69,9 @@ func Begin[S, U any](s *Scope[S, U], f *Frame[S, U], obj contract.Object) error 
 }
 
 // Common returns the members that all states have, of the object as it is after the last Commit.
-func (s *Scope[S, U]) Common() contract.Common { return CommonOf(&s.State) }
+func (s *Scope[S, U]) Common() contract.Common { return contract.CommonOf(&s.State) }
 
-func (s *Scope[S, U]) changes() contract.CommonUpdate { return ChangesOf(&s.Update) }
+func (s *Scope[S, U]) changes() contract.CommonUpdate { return contract.ChangesOf(&s.Update) }
 
 // Deleting reports whether the object is being deleted.
 func (s *Scope[S, U]) Deleting() bool { return !s.Common().Deleting.IsZero() }

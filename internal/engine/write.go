@@ -111,7 +111,7 @@ func (s *Scope[S, U]) hasChanges(observes bool) bool {
 // decided returns what the pass has decided, as a change of an object.
 func (s *Scope[S, U]) decided(obj contract.Object, observes bool) (patch.Document, error) {
 	u := s.Update
-	common := ChangesOf(&u)
+	common := contract.ChangesOf(&u)
 	*common.Conditions = contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)
 	*common.ObservedGeneration = contract.Change[int64]{}
 	if observes {

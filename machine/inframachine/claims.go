@@ -175,7 +175,7 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 	if r.frame.Read(obj, &infra) != nil {
 		return instanceKeys(&infra)
 	}
-	return append(engine.ReferenceKeys(infra.Common()), instanceKeys(&infra)...)
+	return append(engine.ReferenceKeys(contract.CommonOf(&infra)), instanceKeys(&infra)...)
 }
 
 // instanceKeys are the keys of what finds the instance of an InfraMachine.

@@ -50,7 +50,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 // Index registers the index of checks with the cache. AddToManager calls it.
 func (r *Reconciler) Index(ctx context.Context) error {
 	return r.frame.Index(ctx, func(check *contract.HealthCheckState) []string {
-		return engine.ReferenceKeys(check.Common())
+		return engine.ReferenceKeys(contract.CommonOf(check))
 	})
 }
 

@@ -48,7 +48,7 @@ func (s *Scope) changed() string {
 // selects says whether a set selects the Machines that it makes from the template of the deployment. It does not when the labels of the
 // deployment's template, and its selector, have changed: the selector of a set never changes.
 func (m *set) selects(d *contract.MachineDeploymentState) bool {
-	selector, err := children.Selector(m.State.Selector, m.State.Common(), contract.SetNameLabel)
+	selector, err := children.Selector(m.State.Selector, contract.CommonOf(m.State), contract.SetNameLabel)
 	if err != nil {
 		return true // the set says it
 	}

@@ -96,7 +96,7 @@ func (r *Reconciler) Index(ctx context.Context) error {
 		return nil
 	})
 	deployments := r.frame.Index(ctx, func(d *contract.MachineDeploymentState) []string {
-		return engine.ReferenceKeys(d.Common(), d.Template.Bootstrap, d.Template.Infrastructure)
+		return engine.ReferenceKeys(contract.CommonOf(d), d.Template.Bootstrap, d.Template.Infrastructure)
 	})
 	return errors.Join(r.sets.Index(ctx), machines, deployments)
 }

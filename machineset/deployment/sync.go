@@ -32,7 +32,7 @@ const disableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
 // selectorOf returns which sets are a deployment's own. A deployment without a selector means those that carry its name, and all must be of
 // its cluster.
 func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
-	return children.Selector(d.Selector, d.Common(), contract.DeploymentNameLabel)
+	return children.Selector(d.Selector, contract.CommonOf(d), contract.DeploymentNameLabel)
 }
 
 // setLabels are the labels that the sets of a deployment get: those of its template, and by which they are found.
