@@ -7,12 +7,12 @@
 //
 // # Guarantees
 //
-// Computing is total, deterministic, allocates nothing, and is safe for concurrent use. [New] looks at every combination of the
-// facts: it refuses a table that leaves one without a phase, and one with a rule that decides nothing.
+// Computing is total, deterministic, allocates nothing, and is safe for concurrent use. [New] refuses a table that leaves facts without a
+// phase.
 //
 // # Limits
 //
-// Facts are yes or no, at most 16 of them: a rule that depends on a number or a time asks for a fact that says so, and the code that
+// Facts are yes or no: a rule that depends on a number or a time asks for a fact that says so, and the code that
 // sets the facts reads the clock. The phase is for people and dashboards. Decide on facts and conditions, as Cluster API's
 // contract asks too.
 package phases

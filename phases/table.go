@@ -21,15 +21,8 @@ type Table[F comparable] struct{ rules []Rule[F] }
 // errNoDefault is the error of New for a table that leaves some facts without a phase.
 var errNoDefault = errors.New("the last rule must always hold (When nil)")
 
-// errShadowed is the error of New for a rule that can never be reached, because the rules before it hold whenever it does or
-// because it never holds.
-var errShadowed = errors.New("can never be reached: no combination of facts gets there")
-
-// New returns a table of the given rules, of which it keeps a copy. Every rule has a phase; the last rule has a nil When;
-// and each rule decides for at least one combination of the facts: leave out those that a rule of yours makes idle. F is a struct
-// of at most 16 exported bools.
-//
-// The error joins all that is wrong.
+// New returns a table of the given rules, of which it keeps a copy. Every rule has a phase, and the last rule has a nil When. The error
+// joins all that is wrong.
 func New[F comparable](rules ...Rule[F]) (*Table[F], error) {
 	var errs []error
 	for i, r := range rules {
@@ -40,35 +33,10 @@ func New[F comparable](rules ...Rule[F]) (*Table[F], error) {
 	if len(rules) == 0 || rules[len(rules)-1].When != nil {
 		errs = append(errs, errNoDefault)
 	}
-	t := &Table[F]{rules: slices.Clone(rules)}
-	all, err := everyFacts[F]()
-	if err != nil {
-		return nil, errors.Join(append(errs, err)...)
-	}
-	for _, i := range t.idle(all) {
-		errs = append(errs, fmt.Errorf("rule %d (%s, %s) %w", i, rules[i].Phase, rules[i].Reason, errShadowed))
-	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return t, nil
-}
-
-// idle returns the rules that decide nothing.
-func (t *Table[F]) idle(all []F) []int {
-	decides := make([]bool, len(t.rules))
-	for _, f := range all {
-		if at := t.first(f); at >= 0 {
-			decides[at] = true
-		}
-	}
-	var idle []int
-	for i, does := range decides {
-		if !does {
-			idle = append(idle, i)
-		}
-	}
-	return idle
+	return &Table[F]{rules: slices.Clone(rules)}, nil
 }
 
 // first returns the rule that decides, -1 without one.
