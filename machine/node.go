@@ -36,11 +36,11 @@ func (s *Scope) matchNode(ctx context.Context, gone bool) error {
 	var known noderef.Claims
 	var unread error
 	if s.env.indexed {
-		known = claims(func(node *corev1.Node) []noderef.Identity {
+		known = func(node *corev1.Node) []noderef.Identity {
 			others, err := s.claimsOn(ctx, node)
 			unread = errors.Join(unread, err) // it may be asked about several Nodes
 			return others
-		})
+		}
 	}
 	id := identityOf(&s.State)
 	id.Deleting, id.Gone = s.Deleting(), gone
@@ -116,12 +116,6 @@ func identityOf(state *contract.MachineState) noderef.Identity {
 		Current:    noderef.Ref{Name: state.Node.Name, UID: state.Node.UID},
 	}
 }
-
-// claims is a noderef.Claims.
-type claims func(*corev1.Node) []noderef.Identity
-
-// ClaimsOn implements noderef.Claims.
-func (c claims) ClaimsOn(node *corev1.Node) []noderef.Identity { return c(node) }
 
 // claimsOn returns the other Machines of the cluster that claim a Node. One that cannot be read claims nothing: it reports that itself.
 func (s *Scope) claimsOn(ctx context.Context, node *corev1.Node) (others []noderef.Identity, err error) {

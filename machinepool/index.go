@@ -70,25 +70,19 @@ func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedNa
 	return requests
 }
 
-// claims are those of the pools of a cluster. It implements noderef.Claims.
-type claims struct {
-	ctx     context.Context //nolint:containedctx // lives for one call of Resolve
-	r       *Reconciler
-	cluster types.NamespacedName
-	err     error
-}
-
-// ClaimsOn implements noderef.Claims.
-func (c *claims) ClaimsOn(node *corev1.Node) (all []noderef.Identity) {
-	for _, key := range engine.NodeKeys(c.cluster, node.Spec.ProviderID, node.Name, c.r.options.Matching) {
-		c.err = errors.Join(c.err, c.r.frame.Each(c.ctx, c.cluster.Namespace, key, func(obj client.Object) {
+// claimsOn returns the claims of the pools of a cluster on a Node.
+func (r *Reconciler) claimsOn(
+	ctx context.Context, cluster types.NamespacedName, node *corev1.Node,
+) (all []noderef.Identity, err error) {
+	for _, key := range engine.NodeKeys(cluster, node.Spec.ProviderID, node.Name, r.options.Matching) {
+		err = errors.Join(err, r.frame.Each(ctx, cluster.Namespace, key, func(obj client.Object) {
 			var state contract.MachinePoolState
-			if c.r.frame.Read(obj, &state) == nil && c.r.clusterOf(&state) == c.cluster {
-				all = append(all, claimOf(&state, node, c.r.options.Matching))
+			if r.frame.Read(obj, &state) == nil && r.clusterOf(&state) == cluster {
+				all = append(all, claimOf(&state, node, r.options.Matching))
 			}
 		}))
 	}
-	return all
+	return all, err
 }
 
 // claimOf returns the claim of a pool on one Node.

@@ -126,8 +126,8 @@ func TestAPoolClaimsNodesOfItsOwnClusterAlone(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.env.frame.Ports.Cache = &byKey{pools: map[string][]string{engine.ProviderIDKey("p://a"): {"pool"}}}
 	for of, want := range map[types.NamespacedName]int{{}: 1, {Namespace: "default", Name: "c"}: 0} {
-		c := &claims{ctx: t.Context(), r: p.env, cluster: of}
-		require.Len(t, c.ClaimsOn(testNode("n", "p://a")), want)
-		require.NoError(t, c.err)
+		claims, err := p.env.claimsOn(t.Context(), of, testNode("n", "p://a"))
+		require.Len(t, claims, want)
+		require.NoError(t, err)
 	}
 }

@@ -156,7 +156,7 @@ func (f *matchFacts) claimedByOthers(node *corev1.Node) bool {
 	if f.Claims == nil {
 		return false
 	}
-	return slices.ContainsFunc(f.Claims.ClaimsOn(node), func(other noderef.Identity) bool {
+	return slices.ContainsFunc(f.Claims(node), func(other noderef.Identity) bool {
 		return other.Machine != f.Pool && f.Rules.Same(other.ProviderID, node.Spec.ProviderID)
 	})
 }

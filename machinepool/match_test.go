@@ -50,9 +50,9 @@ func names(nodes []*corev1.Node) []string {
 }
 
 // others are claims that a test makes up.
-type others []noderef.Identity
-
-func (o others) ClaimsOn(*corev1.Node) []noderef.Identity { return o }
+func others(claims ...noderef.Identity) noderef.Claims {
+	return func(*corev1.Node) []noderef.Identity { return claims }
+}
 
 func TestTheOrderOfProviderIDsAndRepeatedOnesDoNotMatter(t *testing.T) {
 	// Cluster API compares the lists with their order, and sets the ready counter back to 0 for a provider that reorders its own.
@@ -119,12 +119,12 @@ func TestWhichRecordedNodesAreRetired(t *testing.T) {
 		"its instance left the list":    {func(*matchFacts) {}, []string{"left"}},
 		"it was recorded by name alone": {func(f *matchFacts) { f.Recorded = []contract.NodeRef{{Name: "left"}} }, nil},
 		"another pool names its instance now": {func(f *matchFacts) {
-			f.Claims = others{{Machine: types.NamespacedName{Name: "other"}, ProviderID: "p://left"}}
+			f.Claims = others(noderef.Identity{Machine: types.NamespacedName{Name: "other"}, ProviderID: "p://left"})
 		}, nil},
 		"another pool had recorded it and names it no more": {
-			func(f *matchFacts) { f.Claims = others{{Machine: types.NamespacedName{Name: "other"}}} }, []string{"left"}},
+			func(f *matchFacts) { f.Claims = others(noderef.Identity{Machine: types.NamespacedName{Name: "other"}}) }, []string{"left"}},
 		"its own claim does not count, though it names it too": {
-			func(f *matchFacts) { f.Claims = others{{Machine: testPool, ProviderID: "p://left"}} }, []string{"left"}},
+			func(f *matchFacts) { f.Claims = others(noderef.Identity{Machine: testPool, ProviderID: "p://left"}) }, []string{"left"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts
@@ -152,7 +152,7 @@ func TestANodeIsRecordedUntilItIsGone(t *testing.T) {
 
 func TestANodeThatAnotherPoolNamesIsGivenUpByACompleteListAlone(t *testing.T) {
 	recorded := []contract.NodeRef{{Name: "moved", UID: "moved-uid"}}
-	rival := others{{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://moved"}}
+	rival := others(noderef.Identity{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://moved"})
 	nodes := index(noderef.Rules{}, testNode("moved", "p://moved"))
 	got := matchNodes(matchFacts{Pool: testPool, Recorded: recorded, Nodes: nodes, Claims: rival})
 	if refs := got.refs(); len(refs) > 0 {
@@ -166,7 +166,7 @@ func TestANodeThatAnotherPoolNamesIsGivenUpByACompleteListAlone(t *testing.T) {
 
 func TestInstancesThatSeveralNodesOrPoolsNameHaveNone(t *testing.T) {
 	nodes := index(noderef.Rules{}, testNode("a", "p://twice"), testNode("b", "p://twice"), testNode("c", "p://claimed"))
-	rival := others{{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://claimed"}}
+	rival := others(noderef.Identity{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://claimed"})
 	facts := matchFacts{Pool: testPool, IDs: []string{"p://twice", "p://claimed"}, Nodes: nodes, Claims: rival}
 	got := matchNodes(facts)
 	if diff := cmp.Diff([]any{[]string{"p://twice"}, []string{"p://claimed"}, 0},

@@ -61,13 +61,18 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	if err != nil || !p.workload.Nodes.HasSynced() {
 		return false, err
 	}
-	others := &claims{ctx: ctx, r: p.env, cluster: key}
+	var unread error
+	others := func(node *corev1.Node) []noderef.Identity {
+		all, err := p.env.claimsOn(ctx, key, node)
+		unread = errors.Join(unread, err)
+		return all
+	}
 	p.match = matchNodes(matchFacts{
 		Pool: p.State.Key, IDs: p.State.ProviderIDs, Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Claims: others,
 		Rules: p.env.options.Matching,
 	})
-	if p.match.taken, err = p.takenByMachines(ctx, &p.match); err != nil || others.err != nil {
-		return false, cmp.Or(err, others.err)
+	if p.match.taken, err = p.takenByMachines(ctx, &p.match); err != nil || unread != nil {
+		return false, cmp.Or(err, unread)
 	}
 	if p.holdsList(); !p.complete && !p.Deleting() { // an incomplete list, too, is judged as a whole: the Nodes that it names are recorded
 		p.match.retireNone()

@@ -8,13 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claims finds the Machines that may claim a Node. A reconciler implements it with its cache of Machines.
-type Claims interface {
-	// ClaimsOn returns the identities of the Machines that have the Node's provider ID. The order does not matter.
-	// Additional Machines are allowed, and so is the Machine that is being resolved. It is called only for a Node that
-	// was found.
-	ClaimsOn(node *corev1.Node) []Identity
-}
+// Claims returns the identities of the Machines that have a Node's provider ID, from a reconciler's cache of Machines. The order does not
+// matter. Additional Machines are allowed, and so is the Machine that is being resolved. It is called only for a Node that was found.
+type Claims func(node *corev1.Node) []Identity
 
 // Claim is another Machine that claims the same Node.
 type Claim struct {
@@ -31,7 +27,7 @@ func (r Rules) contested(id Identity, m Match, claims Claims) Match {
 	if claims == nil {
 		return m
 	}
-	rivals := r.rivals(id, m.Node, claims.ClaimsOn(m.Node))
+	rivals := r.rivals(id, m.Node, claims(m.Node))
 	if len(rivals) == 0 {
 		return m
 	}

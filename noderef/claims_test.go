@@ -15,7 +15,7 @@ import (
 // fleet returns every Machine, which Claims may do.
 type fleet []Identity
 
-func (f fleet) ClaimsOn(*corev1.Node) []Identity { return f }
+func (f fleet) claims(*corev1.Node) []Identity { return f }
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 
@@ -113,7 +113,7 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Rules{}.Resolve(tc.me, BuildIndex([]*corev1.Node{node}), tc.others)
+			got := Rules{}.Resolve(tc.me, BuildIndex([]*corev1.Node{node}), tc.others.claims)
 			if diff := cmp.Diff(tc.want, got, cmpopts.EquateComparable(&corev1.Node{})); diff != "" {
 				t.Errorf("%s\nResolve() (-want +got):\n%s", tc.reason, diff)
 			}
@@ -128,7 +128,7 @@ func TestSeveralNodesAndTheirClaims(t *testing.T) {
 	me := machine("m", id, Ref{})
 	me.Deleting, me.Gone = true, true
 	onlyOn := func(claimed *corev1.Node) Claims {
-		return claimsFunc(func(n *corev1.Node) []Identity {
+		return Claims(func(n *corev1.Node) []Identity {
 			if n.UID == claimed.UID {
 				return []Identity{machine("other", id, RefTo(claimed))}
 			}
@@ -139,7 +139,7 @@ func TestSeveralNodesAndTheirClaims(t *testing.T) {
 	require.Equal(t, Match{Outcome: Matched, Node: b, Record: true}, Rules{}.Resolve(me, index, onlyOn(a)))
 	require.Equal(t, Match{Outcome: Matched, Node: a, Record: true}, Rules{}.Resolve(me, index, onlyOn(b)))
 	everybody := fleet{machine("other", id, Ref{})}
-	require.Equal(t, Claimed, Rules{}.Resolve(me, index, everybody).Outcome)
+	require.Equal(t, Claimed, Rules{}.Resolve(me, index, everybody.claims).Outcome)
 }
 
 func TestClaimsUseTheSameKeysAsLookups(t *testing.T) {
@@ -147,7 +147,7 @@ func TestClaimsUseTheSameKeysAsLookups(t *testing.T) {
 	x := NewIndex(rules)
 	x.Add(newNode("n", "u1", "test://one"))
 	others := fleet{machine("b", "test://ONE", Ref{})}
-	require.Equal(t, Claimed, rules.Resolve(machine("a", "test://One", Ref{}), x, others).Outcome)
+	require.Equal(t, Claimed, rules.Resolve(machine("a", "test://One", Ref{}), x, others.claims).Outcome)
 }
 
 // No Node belongs to two Machines, whatever the order of the Machines and their records.
@@ -169,7 +169,7 @@ func TestNoNodeBelongsToTwoMachines(t *testing.T) {
 				all := fleet{a, b, c}
 				holders := 0
 				for _, id := range all {
-					if m := (Rules{}).Resolve(id, index, all); m.Found() {
+					if m := (Rules{}).Resolve(id, index, all.claims); m.Found() {
 						holders++
 						require.True(t, len(m.Rivals) == 0 || id.Current.UID == node.UID)
 					}
@@ -183,7 +183,7 @@ func TestNoNodeBelongsToTwoMachines(t *testing.T) {
 func TestClaimsAreNotReadWithoutANode(t *testing.T) {
 	node := newNode("n", "u1", "test://1")
 	asked := 0
-	claims := claimsFunc(func(*corev1.Node) []Identity { asked++; return nil })
+	claims := Claims(func(*corev1.Node) []Identity { asked++; return nil })
 	index := BuildIndex([]*corev1.Node{node, newNode("x", "u2", "test://2"), newNode("y", "u3", "test://2")})
 	for _, id := range []string{"", "test://none", "test://2"} {
 		Rules{}.Resolve(Identity{ProviderID: id, Current: RefTo(node)}, index, claims)
@@ -193,13 +193,9 @@ func TestClaimsAreNotReadWithoutANode(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-type claimsFunc func(*corev1.Node) []Identity
-
-func (f claimsFunc) ClaimsOn(n *corev1.Node) []Identity { return f(n) }
-
 func TestAMatchWithoutRivalsAllocatesNothing(t *testing.T) {
 	index := BuildIndex([]*corev1.Node{newNode("n", "u1", "test://1")})
 	me := machine("a", "test://1", Ref{})
-	var all Claims = fleet(slices.Repeat([]Identity{me}, 3))
+	var all Claims = fleet(slices.Repeat([]Identity{me}, 3)).claims
 	require.Zero(t, testing.AllocsPerRun(100, func() { Rules{}.Resolve(me, index, all) }))
 }

@@ -49,7 +49,7 @@ func ExampleRules_Resolve() {
 		{Machine: types.NamespacedName{Name: "b"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"},
 	}
 	for _, id := range machines {
-		m := rules.Resolve(id, nodes, machines)
+		m := rules.Resolve(id, nodes, machines.claims)
 		fmt.Println(id.Machine.Name, m.Outcome, "rival:", m.Rivals[0].Machine.Name)
 	}
 	// Output:
@@ -60,4 +60,4 @@ func ExampleRules_Resolve() {
 // fleet is a list of all Machines. A reconciler uses the index of its cache instead.
 type fleet []noderef.Identity
 
-func (f fleet) ClaimsOn(*corev1.Node) []noderef.Identity { return f }
+func (f fleet) claims(*corev1.Node) []noderef.Identity { return f }
