@@ -21,20 +21,17 @@ func ExampleResolve() {
 		{"cluster.x-k8s.io/v1alpha4": "v1alpha4"},
 	} {
 		resolved, err := contract.Resolve("examplemachines.example.com", labels)
-		switch {
-		case errors.Is(err, contract.ErrEmptyContractLabel):
-			fmt.Println("empty:", err)
-		case errors.Is(err, contract.ErrNoContractLabel):
-			fmt.Println("missing:", err)
-		default:
-			fmt.Println("read version", resolved.APIVersion, "with contract", resolved.Contract)
+		if errors.Is(err, contract.ErrNoContract) {
+			fmt.Println(err)
+			continue
 		}
+		fmt.Println("read version", resolved.APIVersion, "with contract", resolved.Contract)
 	}
 	// Output:
 	// read version v1 with contract v1beta2
 	// read version v1beta2 with contract v1beta1
-	// empty: CustomResourceDefinition examplemachines.example.com has the contract label cluster.x-k8s.io/v1beta2 with value "", which names no API version: its provider must set it to the API versions that fulfil the contract, joined by underscores
-	// missing: CustomResourceDefinition examplemachines.example.com has no supported contract label: its provider must set cluster.x-k8s.io/v1beta2 to the API versions that fulfil it; this version of the provider fulfils only contract v1alpha4, so upgrade it
+	// CustomResourceDefinition examplemachines.example.com has the contract label cluster.x-k8s.io/v1beta2 with value "", which names no API version: its provider must set it to the API versions that fulfil the contract, joined by underscores
+	// CustomResourceDefinition examplemachines.example.com has no supported contract label: its provider must set cluster.x-k8s.io/v1beta2 to the API versions that fulfil it; this version of the provider fulfils only contract v1alpha4, so upgrade it
 }
 
 // Honour contracts that Cluster API itself has given up.
@@ -43,18 +40,6 @@ func ExampleAllVersions() {
 	resolved, err := contract.Resolve("examplemachines.example.com", labels, contract.AllVersions()...)
 	fmt.Println(resolved.Contract, err)
 	// Output: v1alpha4 <nil>
-}
-
-// Which contract has an object that is at hand? That depends on its API version, not on the newest one.
-func ExampleVersionOf() {
-	labels := map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2", "cluster.x-k8s.io/v1beta2": "v1beta2"}
-	for _, apiVersion := range []string{"v1beta1", "v1beta2"} {
-		v, err := contract.VersionOf("examplemachines.example.com", labels, apiVersion)
-		fmt.Println(apiVersion, "is read with contract", v, err)
-	}
-	// Output:
-	// v1beta1 is read with contract v1beta1 <nil>
-	// v1beta2 is read with contract v1beta2 <nil>
 }
 
 // A CRD that is missing is not an object that is missing: on the strength of this error nothing is created or destroyed.

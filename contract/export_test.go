@@ -32,10 +32,9 @@ type Anywhere = anywhere
 
 // ErrNoPlace and the others are errors that no caller tells apart.
 var (
-	ErrNoPlace          = errNoPlace
-	ErrNotATemplate     = errNotATemplate
-	ErrNoCloneName      = errNoCloneName
-	ErrVersionNotListed = errVersionNotListed
+	ErrNoPlace      = errNoPlace
+	ErrNotATemplate = errNotATemplate
+	ErrNoCloneName  = errNoCloneName
 )
 
 // PathOf returns the first place of a field, the zero Path when the layout has none.

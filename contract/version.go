@@ -31,8 +31,8 @@ const LabelPrefix = "cluster.x-k8s.io/"
 // Label returns the key of the label with which a CRD says that it fulfils this contract.
 func (v Version) Label() string { return LabelPrefix + string(v) }
 
-// Versions returns the contract versions that Resolve and VersionOf honour unless they are told otherwise, newest first. They
-// are those that Cluster API v1.11 and later honour. The slice is the caller's.
+// Versions returns the contract versions that Resolve honours unless it is told otherwise, newest first: those that Cluster API v1.11 and
+// later honour. The slice is the caller's.
 func Versions() []Version { return []Version{V1Beta2, V1Beta1} }
 
 // AllVersions returns every contract version that this package has layouts for, newest first, for those who still have
@@ -40,58 +40,31 @@ func Versions() []Version { return []Version{V1Beta2, V1Beta1} }
 // reconcilers. The slice is the caller's.
 func AllVersions() []Version { return []Version{V1Beta2, V1Beta1, V1Alpha4, V1Alpha3} }
 
-// CheckVersions returns an error that matches ErrUnknownVersion when there is no layout for one of the versions, and names it.
-func CheckVersions(versions ...Version) error {
-	for _, v := range versions {
-		if !slices.Contains(AllVersions(), v) {
-			return fmt.Errorf("%w: %q is none of %v", ErrUnknownVersion, v, AllVersions())
-		}
-	}
-	return nil
-}
-
 // Why the objects of a kind cannot be read. A ResolveError carries one of them; match with errors.Is.
 var (
 	// ErrNoContract matches every trouble with the contract labels of a CRD that exists.
 	ErrNoContract = errors.New("no supported contract")
-	// ErrNoContractLabel matches when no label of an honoured contract is there. It is an ErrNoContract.
-	ErrNoContractLabel = fmt.Errorf("%w: the label is missing", ErrNoContract)
-	// ErrEmptyContractLabel matches when such a label is there but names no API version. It is an ErrNoContract.
-	ErrEmptyContractLabel = fmt.Errorf("%w: the label is empty", ErrNoContract)
-	// errVersionNotListed is for the case that the labels name API versions, but not the wanted one. It is an ErrNoContract.
-	errVersionNotListed = fmt.Errorf("%w: the API version is not listed", ErrNoContract)
 	// ErrNoCRD matches when the CRD does not exist. It is not what the API machinery calls NotFound: see MissingCRD.
 	ErrNoCRD = errors.New("the CustomResourceDefinition does not exist")
 )
 
 // ResolveError says what is wrong with the CRD of a kind, so that its objects cannot be read, and what a person can do.
 type ResolveError struct {
-	// Reason is ErrNoCRD, or matches ErrNoContract.
+	// Reason is ErrNoCRD or ErrNoContract.
 	Reason error
 	// CRD is the name of the CustomResourceDefinition.
 	CRD string
 	// Label is the key of the label to set or to correct; empty when the CRD is missing.
 	Label string
-	// Found is the value of the label when it is empty, and the API version when that is not listed.
-	Found string
 	// Remedy says what a person can do, as the end of a sentence.
 	Remedy string
+	// what is wrong with the CRD, in words.
+	what string
 }
 
 // Error names the CRD, the label and the remedy.
 func (e *ResolveError) Error() string {
-	what := "cannot be used"
-	switch {
-	case errors.Is(e.Reason, ErrNoContractLabel):
-		what = "has no supported contract label"
-	case errors.Is(e.Reason, ErrEmptyContractLabel):
-		what = fmt.Sprintf("has the contract label %s with value %q, which names no API version", e.Label, e.Found)
-	case errors.Is(e.Reason, errVersionNotListed):
-		what = fmt.Sprintf("lists API version %q under no supported contract", e.Found)
-	case errors.Is(e.Reason, ErrNoCRD):
-		what = "does not exist"
-	}
-	return "CustomResourceDefinition " + e.CRD + " " + what + ": " + e.Remedy
+	return "CustomResourceDefinition " + e.CRD + " " + e.what + ": " + e.Remedy
 }
 
 // Unwrap returns the reason.
@@ -101,7 +74,7 @@ func (e *ResolveError) Unwrap() error { return e.Reason }
 // ErrNoCRD and wraps nothing of that answer: apierrors.IsNotFound is false for it, so that "the kind is missing" is never
 // taken for "the object is missing", which may be a reason to destroy or to create. Cluster API draws the same line.
 func MissingCRD(gk schema.GroupKind) error {
-	return &ResolveError{Reason: ErrNoCRD, CRD: CRDName(gk), Remedy: fmt.Sprintf(
+	return &ResolveError{Reason: ErrNoCRD, CRD: CRDName(gk), what: "does not exist", Remedy: fmt.Sprintf(
 		"install the provider of %s, whose CustomResourceDefinition must have this name, or correct the reference", gk)}
 }
 
@@ -117,7 +90,7 @@ type Resolved struct {
 // beta before alpha, then by number). It honours the given contracts, in whatever order they are given, and Versions() when
 // none is given. It depends on nothing else, so that an API version which stands under two contracts is always read with the
 // newer one. What is no name of an API version is passed over, and a label without one counts as empty: an older contract
-// is looked for. The error is a ResolveError that matches ErrNoContractLabel or ErrEmptyContractLabel. Rule: contract page
+// is looked for. The error is a ResolveError that matches ErrNoContract. Rule: contract page
 // "API version labels".
 func Resolve(crd string, labels map[string]string, contracts ...Version) (Resolved, error) {
 	contracts = newestFirst(contracts)
@@ -127,32 +100,6 @@ func Resolve(crd string, labels map[string]string, contracts ...Version) (Resolv
 		}
 	}
 	return Resolved{}, unlabelled(crd, labels, contracts)
-}
-
-// VersionOf returns the contract with which the objects of a CRD are read at a given API version (without the group): the
-// newest of the honoured contracts whose label lists it. Contracts are honoured as by Resolve. The error is a ResolveError
-// that matches ErrNoContract. Cluster API looks the contract up in map
-// order, which gives a different answer from call to call when two contracts list the API version.
-func VersionOf(crd string, labels map[string]string, apiVersion string, contracts ...Version) (Version, error) {
-	contracts = newestFirst(contracts)
-	var other string
-	for _, contract := range contracts {
-		label := labels[contract.Label()]
-		for name := range listed(label) {
-			if name == apiVersion {
-				return contract, nil
-			}
-		}
-		if other == "" {
-			other = highestListed(label)
-		}
-	}
-	if other == "" {
-		return "", unlabelled(crd, labels, contracts)
-	}
-	return "", &ResolveError{Reason: errVersionNotListed, CRD: crd, Label: contracts[0].Label(), Found: apiVersion, Remedy: fmt.Sprintf(
-		"read the object at version %s, or have its provider list the version in the label of the contract that it fulfils, such as %s",
-		other, contracts[0].Label())}
 }
 
 // newestFirst returns the contracts to honour, in their order.
@@ -199,7 +146,8 @@ func highestListed(label string) string {
 func unlabelled(crd string, labels map[string]string, honoured []Version) error {
 	for _, contract := range honoured {
 		if value, found := labels[contract.Label()]; found {
-			return &ResolveError{Reason: ErrEmptyContractLabel, CRD: crd, Label: contract.Label(), Found: value,
+			return &ResolveError{Reason: ErrNoContract, CRD: crd, Label: contract.Label(),
+				what:   fmt.Sprintf("has the contract label %s with value %q, which names no API version", contract.Label(), value),
 				Remedy: "its provider must set it to the API versions that fulfil the contract, joined by underscores"}
 		}
 	}
@@ -211,7 +159,7 @@ func unlabelled(crd string, labels map[string]string, honoured []Version) error 
 	if len(outdated) > 0 {
 		remedy += fmt.Sprintf("; this version of the provider fulfils only contract %s, so upgrade it", outdated[0])
 	}
-	return &ResolveError{Reason: ErrNoContractLabel, CRD: crd, Label: wanted, Remedy: remedy}
+	return &ResolveError{Reason: ErrNoContract, CRD: crd, Label: wanted, what: "has no supported contract label", Remedy: remedy}
 }
 
 // IsVersion reports whether a Kubernetes version that a kubelet or a control plane reports is the wanted one. A leading v and blanks do

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,19 +78,13 @@ func TestResolve_AVersionUnderTwoContractsIsAlwaysReadWithTheNewer(t *testing.T)
 		got, err := contract.Resolve("things.example.com", labels)
 		require.NoError(t, err)
 		require.Equal(t, contract.Resolved{Contract: contract.V1Beta2, APIVersion: "v1beta1"}, got)
-		v, err := contract.VersionOf("things.example.com", labels, "v1beta1")
-		require.NoError(t, err)
-		require.Equal(t, contract.V1Beta2, v)
-		v, err = contract.VersionOf("things.example.com", labels, "v1beta1", contract.V1Alpha4, contract.V1Beta1)
-		require.NoError(t, err)
-		require.Equal(t, contract.V1Beta1, v)
 	}
 }
 
 func TestResolve_HonoursOldContractsOnRequestOnly(t *testing.T) {
 	labels := map[string]string{labelV1Alpha4: "v1alpha4", contract.V1Alpha3.Label(): "v1alpha3"}
 	_, err := contract.Resolve("things.example.com", labels)
-	require.ErrorIs(t, err, contract.ErrNoContractLabel)
+	require.ErrorIs(t, err, contract.ErrNoContract)
 	for _, honoured := range [][]contract.Version{
 		contract.AllVersions(),
 		{contract.V1Alpha3, contract.V1Alpha4},
@@ -108,24 +101,6 @@ func TestResolve_HonoursOldContractsOnRequestOnly(t *testing.T) {
 	require.Equal(t, contract.Resolved{Contract: contract.V1Alpha3, APIVersion: "v1alpha3"}, got)
 }
 
-func TestVersionOf_IsTheNewestContractThatListsTheVersion(t *testing.T) {
-	labels := map[string]string{labelV1Alpha4: "v1alpha4", labelV1Beta1: "v1alpha7_v1beta1", labelV1Beta2: "v1beta1_v1beta2_ v9"}
-	for apiVersion, want := range map[string]contract.Version{
-		"v1alpha7": contract.V1Beta1, "v1beta1": contract.V1Beta2, "v1beta2": contract.V1Beta2,
-	} {
-		got, err := contract.VersionOf("things.example.com", labels, apiVersion)
-		require.NoError(t, err)
-		require.Equal(t, want, got, apiVersion)
-	}
-	got, err := contract.VersionOf("things.example.com", labels, "v1alpha4", contract.AllVersions()...)
-	require.NoError(t, err)
-	require.Equal(t, contract.V1Alpha4, got)
-	for _, apiVersion := range []string{"v1alpha4", "v1", "", " v9", "_", "example.com/v1beta1"} {
-		_, err := contract.VersionOf("things.example.com", labels, apiVersion)
-		require.ErrorIs(t, err, contract.ErrVersionNotListed, "%q", apiVersion)
-	}
-}
-
 func TestResolve_SaysWhatIsWrongWithTheLabelsAndWhatToDo(t *testing.T) {
 	const missing = "CustomResourceDefinition things.example.com has no supported contract label: " +
 		"its provider must set cluster.x-k8s.io/v1beta2 to the API versions that fulfil it"
@@ -135,59 +110,47 @@ func TestResolve_SaysWhatIsWrongWithTheLabelsAndWhatToDo(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		labels map[string]string
-		is     error
 		label  string
 		says   string
 	}{
-		"no labels":                      {nil, contract.ErrNoContractLabel, labelV1Beta2, missing},
-		"a label without the API prefix": {map[string]string{"v1beta2": "v1beta2"}, contract.ErrNoContractLabel, labelV1Beta2, missing},
-		"labels of no contract": {map[string]string{"cluster.x-k8s.io/provider": "x"}, contract.ErrNoContractLabel, labelV1Beta2,
+		"no labels":                      {nil, labelV1Beta2, missing},
+		"a label without the API prefix": {map[string]string{"v1beta2": "v1beta2"}, labelV1Beta2, missing},
+		"labels of no contract": {map[string]string{"cluster.x-k8s.io/provider": "x"}, labelV1Beta2,
 			missing},
-		"an older contract only": {map[string]string{labelV1Alpha4: "v1alpha4"}, contract.ErrNoContractLabel, labelV1Beta2,
+		"an older contract only": {map[string]string{labelV1Alpha4: "v1alpha4"}, labelV1Beta2,
 			missing + "; this version of the provider fulfils only contract v1alpha4, so upgrade it"},
-		"an empty older contract": {map[string]string{labelV1Alpha4: ""}, contract.ErrNoContractLabel, labelV1Beta2, missing},
-		"an empty label": {map[string]string{labelV1Beta2: ""}, contract.ErrEmptyContractLabel, labelV1Beta2,
+		"an empty older contract": {map[string]string{labelV1Alpha4: ""}, labelV1Beta2, missing},
+		"an empty label": {map[string]string{labelV1Beta2: ""}, labelV1Beta2,
 			empty(labelV1Beta2, `""`)},
-		"an empty label of the older": {map[string]string{labelV1Beta1: ""}, contract.ErrEmptyContractLabel, labelV1Beta1,
+		"an empty label of the older": {map[string]string{labelV1Beta1: ""}, labelV1Beta1,
 			empty(labelV1Beta1, `""`)},
-		"two empty labels": {map[string]string{labelV1Beta1: "", labelV1Beta2: "_"}, contract.ErrEmptyContractLabel, labelV1Beta2,
+		"two empty labels": {map[string]string{labelV1Beta1: "", labelV1Beta2: "_"}, labelV1Beta2,
 			empty(labelV1Beta2, `"_"`)},
-		"nothing but separators": {map[string]string{labelV1Beta1: "__"}, contract.ErrEmptyContractLabel, labelV1Beta1,
+		"nothing but separators": {map[string]string{labelV1Beta1: "__"}, labelV1Beta1,
 			empty(labelV1Beta1, `"__"`)},
-		"a space": {map[string]string{labelV1Beta2: " "}, contract.ErrEmptyContractLabel, labelV1Beta2,
+		"a space": {map[string]string{labelV1Beta2: " "}, labelV1Beta2,
 			empty(labelV1Beta2, `" "`)},
-		"an API version with its group": {map[string]string{labelV1Beta2: "g/v1"}, contract.ErrEmptyContractLabel, labelV1Beta2,
+		"an API version with its group": {map[string]string{labelV1Beta2: "g/v1"}, labelV1Beta2,
 			empty(labelV1Beta2, `"g/v1"`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := contract.Resolve("things.example.com", c.labels)
-			checkTrouble(t, err, c.is, c.label)
-			require.EqualError(t, err, c.says)
-			_, err = contract.VersionOf("things.example.com", c.labels, "v1beta2")
-			checkTrouble(t, err, c.is, c.label)
+			checkTrouble(t, err, contract.ErrNoContract, c.label)
 			require.EqualError(t, err, c.says)
 		})
 	}
-	_, err := contract.VersionOf("things.example.com", map[string]string{labelV1Beta1: "v1beta1_v1alpha7"}, "v1alpha6")
-	checkTrouble(t, err, contract.ErrVersionNotListed, labelV1Beta2)
-	require.EqualError(t, err, `CustomResourceDefinition things.example.com lists API version "v1alpha6" under no supported contract: `+
-		"read the object at version v1beta1, or have its provider list the version in the label of the contract that it fulfils, "+
-		"such as cluster.x-k8s.io/v1beta2")
 }
 
 // checkTrouble checks that an error is of exactly one kind, and carries what a program needs to say it in its own words.
 func checkTrouble(t *testing.T, err, is error, label string) {
 	t.Helper()
 	var matched []error
-	for _, sentinel := range []error{
-		contract.ErrNoContractLabel, contract.ErrEmptyContractLabel, contract.ErrVersionNotListed, contract.ErrNoCRD,
-	} {
+	for _, sentinel := range []error{contract.ErrNoContract, contract.ErrNoCRD} {
 		if errors.Is(fmt.Errorf("wrapped: %w", err), sentinel) {
 			matched = append(matched, sentinel)
 		}
 	}
 	require.Equal(t, []error{is}, matched, "the kinds of trouble are different errors")
-	require.Equal(t, !errors.Is(is, contract.ErrNoCRD), errors.Is(err, contract.ErrNoContract), "the umbrella is over the labels")
 	trouble, ok := errors.AsType[*contract.ResolveError](err)
 	require.True(t, ok)
 	require.Equal(t, label, trouble.Label)
@@ -223,10 +186,10 @@ func TestVersions_EachHasItsLayouts(t *testing.T) {
 func FuzzResolve(f *testing.F) {
 	for _, label := range []string{"", "_", "__v1", "v1beta1_v1beta2", "v1 _v2", "V1", "v01_v1", "v1_v01", "v18446744073709551616_v1",
 		"zebra_ape", "v1\xff"} {
-		f.Add(label, "v1beta1", "v1alpha4_v1", "v1", uint64(1))
-		f.Add("v1", label, label, label, uint64(2))
+		f.Add(label, "v1beta1", "v1alpha4_v1", uint64(1))
+		f.Add("v1", label, label, uint64(2))
 	}
-	f.Fuzz(func(t *testing.T, newer, older, oldest, apiVersion string, seed uint64) {
+	f.Fuzz(func(t *testing.T, newer, older, oldest string, seed uint64) {
 		labels := map[string]string{labelV1Beta2: newer, labelV1Beta1: older, labelV1Alpha4: oldest, "cluster.x-k8s.io/provider": newer}
 		shuffled := map[string]string{}
 		for key, value := range labels {
@@ -237,21 +200,11 @@ func FuzzResolve(f *testing.F) {
 			again, errAgain := contract.Resolve("crd", shuffled, contracts...)
 			require.Equal(t, got, again, "the order in a label is no order")
 			require.Equal(t, err == nil, errAgain == nil)
-			v, errOf := contract.VersionOf("crd", labels, apiVersion, contracts...)
 			if err != nil {
 				require.ErrorIs(t, err, contract.ErrNoContract)
-				require.Empty(t, cmp.Diff(err.Error(), errOf.Error()), "without a usable label there is one answer")
 				continue
 			}
 			require.Contains(t, strings.Split(labels[got.Contract.Label()], "_"), got.APIVersion)
-			of, err := contract.VersionOf("crd", labels, got.APIVersion, contracts...)
-			require.NoError(t, err)
-			require.Equal(t, got.Contract, of, "an object that is read as Resolve says has the contract that Resolve says")
-			if errOf == nil {
-				require.Contains(t, strings.Split(labels[v.Label()], "_"), apiVersion)
-			} else {
-				require.ErrorIs(t, errOf, contract.ErrVersionNotListed)
-			}
 		}
 	})
 }

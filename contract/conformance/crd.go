@@ -224,7 +224,7 @@ func (j *judge) labels(crd map[string]any, name string, versions []apiVersion) [
 	labels := j.labelTexts(crd)
 	resolved, err := contract.Resolve(name, labels)
 	if err != nil {
-		j.unlabelled(err)
+		j.unlabelled(err, labels)
 		return nil
 	}
 	return j.claims(labels, versions, resolved)
@@ -254,14 +254,14 @@ func (j *judge) labelTexts(crd map[string]any) map[string]string {
 func labelPath(label string) string { return "metadata.labels[" + label + "]" }
 
 // unlabelled finds that no label can be used.
-func (j *judge) unlabelled(err error) {
+func (j *judge) unlabelled(err error, labels map[string]string) {
 	e, ok := errors.AsType[*contract.ResolveError](err)
 	if !ok {
 		return // Resolve returns no other error
 	}
 	found := nothing
-	if errors.Is(err, contract.ErrEmptyContractLabel) {
-		found = fmt.Sprintf("%q", e.Found)
+	if value, there := labels[e.Label]; there {
+		found = fmt.Sprintf("%q", value)
 	}
 	j.find(Must, labelPath(e.Label), found, "the API versions that fulfil the contract, such as v1beta1 or v1beta1_v1beta2",
 		ruleLabels+"without them Cluster API does not know which version to read; "+e.Remedy+

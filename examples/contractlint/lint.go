@@ -134,17 +134,19 @@ func (r *result) object(d document, crds map[schema.GroupKind]*document, o optio
 func (r *result) labelled(d document, name string, crd document, role conformance.Role) {
 	labels, _, _ := unstructured.NestedStringMap(crd.Object, "metadata", "labels")
 	at := d.GroupVersionKind().Version
-	version, err := contract.VersionOf(crd.GetName(), labels, at)
+	for _, version := range contract.Versions() { // each label is read by some release of Cluster API
+		if read, err := contract.Resolve(crd.GetName(), labels, version); err == nil && read.APIVersion == at {
+			report := conformance.CheckObject(d.Unstructured, role, version)
+			r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Report: report})
+			return
+		}
+	}
+	read, err := contract.Resolve(crd.GetName(), labels)
 	if err != nil {
 		r.skip(d, name, err.Error())
 		return
 	}
-	if read, err := contract.Resolve(crd.GetName(), labels, version); err == nil && read.APIVersion != at {
-		r.skip(d, name, fmt.Sprintf("Cluster API reads objects of this kind at %s, and not at %s", read.APIVersion, at))
-		return
-	}
-	report := conformance.CheckObject(d.Unstructured, role, version)
-	r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Report: report})
+	r.skip(d, name, fmt.Sprintf("Cluster API reads objects of this kind at %s, and not at %s", read.APIVersion, at))
 }
 
 // nameOf returns kind, namespace and name of an object.

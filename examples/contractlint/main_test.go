@@ -200,7 +200,7 @@ func TestRun_ObjectsAreJudgedToo(t *testing.T) {
 			"{name: a}, spec: {providerID: 7}}",
 			[]string{"-contract", "v1beta2"}, exitBroken, "FooMachine a as InfraMachine"},
 		"at a version that its CRD does not list": {done + "---" + crd("FooMachine", "cluster.x-k8s.io/v1beta1: v2"), nil, exitBroken,
-			`lists API version "v1" under no supported contract`},
+			`Cluster API reads objects of this kind at v2, and not at v1`},
 		"at a version of a CRD without labels": {fooMachine + "---" + crd("FooMachine", ""), nil, exitBroken,
 			"FooMachine default/worker-1: no CRD with a contract label in the input"},
 	} {

@@ -135,6 +135,16 @@ type Frame[S, U any] struct {
 	writes Memory[writes]
 }
 
+// checkVersions returns an error when there are no layouts for one of the versions, and names it.
+func checkVersions(versions []contract.Version) error {
+	for _, v := range versions {
+		if all := contract.AllVersions(); !slices.Contains(all, v) {
+			return fmt.Errorf("%w: %q is none of %v", contract.ErrUnknownVersion, v, all)
+		}
+	}
+	return nil
+}
+
 // NewFrame returns the Frame of a kind. finalizer is the default of the kind's Finalizer, and empty for a kind whose objects need none. The
 // error names what is missing in the kind, the ports and the options, and what else is wrong with the inputs of the reconciler that is made
 // of it; NewFrame makes no request.
@@ -145,7 +155,7 @@ func NewFrame[S, U any](
 	if finalizer != "" && len(finalizers) == 0 {
 		wrong = append(wrong, fmt.Errorf("the contract.Kind has NoFinalizer: leave it empty for %s", finalizer))
 	}
-	wrong = append(wrong, ports.Check(), contract.CheckVersions(options.ContractVersions...), CheckKind("the contract.Kind", kind))
+	wrong = append(wrong, ports.Check(), checkVersions(options.ContractVersions), CheckKind("the contract.Kind", kind))
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("%s for %s: %w", reconciler, cmp.Or(kind.GVK.Kind, "a kind without a name"), err)
 	}
