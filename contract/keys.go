@@ -68,9 +68,8 @@ func LabelValue(name string) string {
 // with cluster.x-k8s.io begin with another API group where the autoscaler is given one in CAPI_GROUP. Rule: its cloudprovider/clusterapi
 // README.
 const (
-	// MinSizeAnnotation and MaxSizeAnnotation are the whole numbers between which the autoscaler keeps replicas.
+	// MinSizeAnnotation is the whole number below which the autoscaler does not scale replicas. There is another one for the most.
 	MinSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
-	MaxSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 	// ReplicasManagedByAnnotation, on a MachinePool, names the component that manages replicas in place of its controller. Its value
 	// "false" means none.
 	ReplicasManagedByAnnotation = "cluster.x-k8s.io/replicas-managed-by"

@@ -13,9 +13,8 @@ import (
 // Need says how much a contract insists on a field.
 type Need string
 
-// The words of the contract. Fields of Machines and their sets, which are an API and no contract, have NeedNone.
+// The words of the contract. Fields of Machines and their sets, which are an API and no contract, have none.
 const (
-	NeedNone     Need = ""
 	NeedMust     Need = "MUST"
 	NeedShould   Need = "SHOULD"
 	NeedOptional Need = "MAY"

@@ -36,9 +36,9 @@ func observeStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{Checkpoint: !s.Update.ProviderID.Keeps()}, nil
 }
 
-// DefaultNodeDeletionTimeout is how long a Machine waits for its Node to be deleted, unless the Machine sets a timeout; the value is
+// defaultNodeDeletionTimeout is how long a Machine waits for its Node to be deleted, unless the Machine sets a timeout; the value is
 // Cluster API's.
-const DefaultNodeDeletionTimeout = 10 * time.Second
+const defaultNodeDeletionTimeout = 10 * time.Second
 
 // keyOf is the key of a referenced object.
 func (s *Scope) keyOf(e external.Object) types.NamespacedName {

@@ -44,18 +44,6 @@ type DriverOptions struct {
 	Refresh time.Duration
 }
 
-// Reasons of the condition InfrastructureReady of a Machine with a Driver.
-const (
-	ReasonInstanceCreating = instance.ReasonCreating       // the driver creates the instance
-	ReasonInstanceStopped  = instance.ReasonStopped        // the instance is off
-	ReasonInstanceFailed   = instance.ReasonFailed         // the driver reports a failure
-	ReasonInstanceGone     = instance.ReasonGone           // the instance no longer exists
-	ReasonWaitingForRate   = instance.ReasonWaitingForRate // calls to the driver are limited, and it is not the turn of this Machine
-	ReasonNoDriverInput    = instance.ReasonNoInput        // what the driver needs could not be read
-	// ReasonWaitingForBootstrapData: an instance waits for its first-boot data.
-	ReasonWaitingForBootstrapData = instance.ReasonWaitingForData
-)
-
 // WithDriver returns steps in which a Driver takes the place of the infrastructure object: StepInfrastructure creates and reads the
 // instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. A Machine whose specification the
 // Driver refuses says so in the condition InfrastructureReady, and costs no call until its specification or its credentials change. New

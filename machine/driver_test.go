@@ -19,6 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/phases"
@@ -274,7 +275,7 @@ func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
 	w := newCloudWorld(t, fake.DriverOptions{})
 	m := w.running()
 	require.True(t, w.cloud.Lose(string(m.GetUID()))) // no event says so
-	w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
+	w.conditionIs(m, contract.ConditionInfrastructureReady, instance.ReasonGone)
 	w.isQuiet()
 	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))
 	require.NoError(t, w.client.Delete(t.Context(), m))
@@ -292,7 +293,7 @@ func TestAnInstanceThatIsSeenAgainFailsItsMachineNoLonger(t *testing.T) {
 	}})
 	m := w.running()
 	missed.Store(true)
-	w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
+	w.conditionIs(m, contract.ConditionInfrastructureReady, instance.ReasonGone)
 	w.reaches(m, string(phases.Failed))
 	missed.Store(false)
 	w.reaches(m, string(phases.Running))

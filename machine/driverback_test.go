@@ -10,6 +10,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
@@ -46,7 +47,7 @@ func TestWhatIsKnownOfALostInstanceStaysWhileALookWaits(t *testing.T) {
 	}
 	gone := func(context.Context, provider.Request) (bool, error) { return true, nil }
 	steps := WithDriver(Steps(), DriverOptions{Calls: provider.Calls{Name: "cloud", Create: waits, Get: waits, Delete: gone}})
-	for reason, reports := range map[string]bool{"": true, ReasonInstanceGone: false, ReasonInstanceFailed: false} {
+	for reason, reports := range map[string]bool{"": true, instance.ReasonGone: false, instance.ReasonFailed: false} {
 		s := attached(&Scope{Scope: base{Object: testKind().New()}})
 		s.State.UID, s.State.ProviderID, s.State.FailureReason = "uid", "cloud:///i", reason
 		_, err := steps[engine.Position(steps, StepInfrastructure, engine.InRunning)].Run(t.Context(), s)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machine/userdata"
@@ -186,7 +187,7 @@ func TestAMachineOfGardenerLivesWithItsClass(t *testing.T) {
 	m.SetNamespace("default")
 	m.SetName("m1")
 	w.create(m)
-	w.says(s.kind, m, contract.ConditionInfrastructureReady, machine.ReasonNoDriverInput)
+	w.says(s.kind, m, contract.ConditionInfrastructureReady, instance.ReasonNoInput)
 	require.Zero(t, cloud.Calls(provider.OpCreate), "its class is missing")
 
 	createClass(t, w.Store)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/machine/userdata"
@@ -230,7 +231,7 @@ func TestJoinToken(t *testing.T) {
 		w.waitsForToken()
 		w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonReady)
 		require.True(t, w.cloud.Lose(string(m.GetUID())))
-		w.conditionIs(m, contract.ConditionInfrastructureReady, machine.ReasonInstanceGone)
+		w.conditionIs(m, contract.ConditionInfrastructureReady, instance.ReasonGone)
 		w.tokenGoes()
 	})
 	t.Run("goes with a Machine whose Node never came", func(t *testing.T) {

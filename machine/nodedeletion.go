@@ -102,5 +102,5 @@ func (s *Scope) nodeDeletionLimit() time.Duration {
 	if !s.NodesSynced {
 		return s.State.NodeDeletionTimeout.Or(0)
 	}
-	return s.State.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
+	return s.State.NodeDeletionTimeout.Or(defaultNodeDeletionTimeout)
 }

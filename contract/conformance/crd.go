@@ -156,7 +156,7 @@ func (j *judge) poolFlags(c claim, at string, places []place) []place {
 		j.find(Should, at+fallback.main.String(), nothing, fallback.shape.name, rule+
 			"the contract asks for "+main.main.String()+" only, but Cluster API up to v1.14 reads this one of pools: set both")
 	case hasFallback && !hasMain:
-		main.Need = contract.NeedNone
+		main.Need = ""
 		j.find(Should, at+main.main.String(), nothing, main.shape.name, rule+
 			"Cluster API takes "+fallback.main.String()+" for it until contract v1beta1 ends: set both")
 	}

@@ -21,7 +21,7 @@ import (
 func (w *world) group(replicas int64) *unstructured.Unstructured {
 	w.t.Helper()
 	return w.deployment(replicas, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{contract.MinSizeAnnotation: "1", contract.MaxSizeAnnotation: "9"})
+		u.SetAnnotations(map[string]string{contract.MinSizeAnnotation: "1", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "9"})
 	})
 }
 
