@@ -162,7 +162,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 		return nil
 	}
 	m.gvk = p.infrastructure.GVK.GroupVersion().WithKind(p.machineKind)
-	all, synced, err := p.env.frame.Tracker.List(ctx, m.gvk, p.State.Key.Namespace, nil)
+	all, synced, err := p.env.frame.Tracker.List(ctx, m.gvk, p.State.Key.Namespace)
 	if meta.IsNoMatchError(err) { // a problem that a person has to fix must not delay the rest, least of all a deletion
 		p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
 			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+

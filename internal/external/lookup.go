@@ -205,17 +205,17 @@ func (t *Tracker) read(ctx context.Context, key types.NamespacedName, into clien
 	return nil
 }
 
-// List returns the objects of a kind in a namespace that have these labels, by name and as views, and has the kind watched. synced is false
-// before its first list has come back. The error for a kind that is not served is one of meta.IsNoMatchError.
+// List returns the objects of a kind in a namespace, by name and as views, and has the kind watched. synced is false before its first list
+// has come back. The error for a kind that is not served is one of meta.IsNoMatchError.
 func (t *Tracker) List(
-	ctx context.Context, gvk schema.GroupVersionKind, namespace string, labels client.MatchingLabels,
+	ctx context.Context, gvk schema.GroupVersionKind, namespace string,
 ) (byName map[string]*unstructured.Unstructured, synced bool, err error) {
 	if synced, err = t.Ensure(ctx, ofKind(gvk)); err != nil || !synced {
 		return nil, false, err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := t.cache.List(ctx, list, client.InNamespace(namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
+	if err := t.cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, false, fmt.Errorf("list %s objects: %w", gvk.Kind, err)
 	}
 	byName = make(map[string]*unstructured.Unstructured, len(list.Items))

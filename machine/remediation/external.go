@@ -99,7 +99,7 @@ func (s *scope) recordRequests() {
 
 // list returns the objects of a kind by name, nil when it is not served.
 func (s *scope) list(ctx context.Context, kind schema.GroupVersionKind) (map[string]*unstructured.Unstructured, error) {
-	byName, synced, err := s.env.frame.Tracker.List(ctx, kind, s.State.Key.Namespace, nil)
+	byName, synced, err := s.env.frame.Tracker.List(ctx, kind, s.State.Key.Namespace)
 	switch {
 	case meta.IsNoMatchError(err):
 		s.template, s.problem = nil, kind.String()+" is not served"
