@@ -96,7 +96,7 @@ func TestANodeThatTwoMachinesNameFromTheStartIsLeftAloneUntilOneIsCorrected(t *t
 func TestOptionsSayWhatMatchesAndWhatIsHandedDown(t *testing.T) {
 	t.Parallel()
 	policy := propagate.ClusterAPI()
-	policy.Labels.Patterns = []*regexp.Regexp{regexp.MustCompile("^team$")}
+	policy.Labels = append(policy.Labels, regexp.MustCompile("^team$"))
 	w := byHandWorld(t, machine.Options{
 		Matching: noderef.Rules{Canonical: strings.ToLower}, Propagation: policy,
 	})

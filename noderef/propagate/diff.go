@@ -19,8 +19,8 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 	memory := p.Ledger.read(node)
 	return differ{
 		policy: p, node: node, desired: d, memory: memory,
-		labels:      newSide(node.Labels, d.Labels, d.AddLabels, &p.Labels, nil, memory.labels),
-		annotations: newSide(node.Annotations, d.Annotations, d.AddAnnotations, &p.Annotations, p, memory.annotations),
+		labels:      newSide(node.Labels, d.Labels, d.AddLabels, p.Labels, nil, memory.labels),
+		annotations: newSide(node.Annotations, d.Annotations, d.AddAnnotations, p.Annotations, p, memory.annotations),
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 func everything() *Policy {
 	p := ClusterAPI()
 	all := []*regexp.Regexp{regexp.MustCompile("")}
-	p.Labels.Patterns, p.Annotations.Patterns = all, all
+	p.Labels, p.Annotations = all, all
 	return p
 }
 

@@ -13,7 +13,7 @@ import (
 
 func ExamplePolicy_Diff() {
 	policy := propagate.ClusterAPI()
-	policy.Labels.Patterns = []*regexp.Regexp{regexp.MustCompile(`^example\.com/`)}
+	policy.Labels = append(policy.Labels, regexp.MustCompile(`^example\.com/`))
 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "worker-1", UID: "u-1",
@@ -43,7 +43,7 @@ func ExamplePolicy_Diff() {
 // The policy of another system is data.
 func ExamplePolicy() {
 	policy := &propagate.Policy{
-		Labels:          propagate.Selection{Domains: []propagate.Domain{{Name: "acme.example", Subdomains: true}}},
+		Labels:          []*regexp.Regexp{regexp.MustCompile(`^([^/]*\.)?acme\.example/`)},
 		AnnotationMarks: []propagate.Mark{{Key: "acme.example/machine", Value: func(o propagate.Owner) string { return o.Name }}},
 		Ledger:          propagate.Ledger{Labels: "acme.example/labels"},
 		StartupTaints:   []corev1.Taint{{Key: "acme.example/starting", Effect: corev1.TaintEffectNoExecute}},

@@ -3,6 +3,7 @@ package propagate
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -66,12 +67,12 @@ func lastOf(p *Policy, node *corev1.Node) (last memories, initialized bool) {
 }
 
 // modelMap changes a map, and returns the keys to remember.
-func modelMap(into m, last map[string]bool, from, add m, pick Selection, own map[string]bool) map[string]bool {
+func modelMap(into m, last map[string]bool, from, add m, pick []*regexp.Regexp, own map[string]bool) map[string]bool {
 	wanted, keys := maps.Clone(from), map[string]bool{}
 	if wanted == nil {
 		wanted = m{}
 	}
-	maps.DeleteFunc(wanted, func(key, _ string) bool { return !pick.Contains(key) })
+	maps.DeleteFunc(wanted, func(key, _ string) bool { return !selects(pick, key) })
 	maps.Copy(wanted, add)
 	maps.DeleteFunc(wanted, func(key, _ string) bool { return own[key] })
 	for key := range last {

@@ -1,6 +1,7 @@
 package propagate
 
 import (
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,8 +11,9 @@ import (
 // [ClusterAPI] is Cluster API's. The zero Policy propagates taints and
 // the additions of a [Desired], and remembers nothing. It is safe for concurrent use while it is not changed.
 type Policy struct {
-	// Labels and Annotations select from those of the owner.
-	Labels, Annotations Selection
+	// Labels and Annotations select from those of the owner: the keys that one of the patterns matches anywhere, as Cluster API's
+	// --additional-sync-machine-labels does. Anchor them with ^ and $ to match the whole key.
+	Labels, Annotations []*regexp.Regexp
 	// AnnotationMarks tell on the Node who owns it. They are set from the [Owner]. They are not in the ledger, and never
 	// propagated from the owner's annotations.
 	AnnotationMarks []Mark
@@ -72,20 +74,26 @@ const (
 	UninitializedTaintEffect = corev1.TaintEffectNoSchedule
 )
 
+// The domains of Cluster API, in front of the first "/" of a key: one without subdomains, and two with them.
+var (
+	nodeRole        = regexp.MustCompile(`^node-role\.kubernetes\.io(/|$)`)
+	nodeRestriction = regexp.MustCompile(`^([^/]*\.)?node-restriction\.kubernetes\.io(/|$)`)
+	ofNode          = regexp.MustCompile(`^([^/]*\.)?node\.cluster\.x-k8s\.io(/|$)`)
+)
+
+// selects reports whether one of the patterns matches a key.
+func selects(patterns []*regexp.Regexp, key string) bool {
+	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(key) })
+}
+
 // ClusterAPI returns Cluster API's policy for a Machine. Labels: node-role.kubernetes.io itself,
 // node-restriction.kubernetes.io and node.cluster.x-k8s.io with their subdomains. Annotations: node.cluster.x-k8s.io
 // with its subdomains. (Cluster API book, "Metadata propagation".) Add your own patterns to the result. For a pool
 // whose Nodes have no Machines, remove the mark of the Machine.
 func ClusterAPI() *Policy {
 	return &Policy{
-		Labels: Selection{Domains: []Domain{
-			{Name: "node-role.kubernetes.io"},
-			{Name: "node-restriction.kubernetes.io", Subdomains: true},
-			{Name: "node.cluster.x-k8s.io", Subdomains: true},
-		}},
-		Annotations: Selection{Domains: []Domain{
-			{Name: "node.cluster.x-k8s.io", Subdomains: true},
-		}},
+		Labels:      []*regexp.Regexp{nodeRole, nodeRestriction, ofNode},
+		Annotations: []*regexp.Regexp{ofNode},
 		AnnotationMarks: []Mark{
 			{ClusterNameAnnotation, func(o Owner) string { return o.Cluster }},
 			{ClusterNamespaceAnnotation, func(o Owner) string { return o.Namespace }},

@@ -161,7 +161,7 @@ func randomPolicy(rng *rand.Rand) *Policy {
 	p := everything()
 	switch rng.Intn(4) {
 	case 0:
-		p.Labels = Selection{Patterns: []*regexp.Regexp{regexp.MustCompile(`^d`)}}
+		p.Labels = []*regexp.Regexp{regexp.MustCompile(`^d`)}
 	case 1:
 		p.Ledger = Ledger{}
 	}

@@ -2,6 +2,7 @@ package propagate
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -16,10 +17,10 @@ type side struct {
 }
 
 // newSide returns a side that wants what is selected of the owner's own, and what is added.
-func newSide(have, own, add map[string]string, pick *Selection, policy *Policy, listed list) side {
+func newSide(have, own, add map[string]string, pick []*regexp.Regexp, policy *Policy, listed list) side {
 	s := side{have: have, want: map[string]string{}, policy: policy, listed: listed}
 	for key, value := range own {
-		if pick.Contains(key) {
+		if selects(pick, key) {
 			s.want[key] = value
 		}
 	}

@@ -29,7 +29,7 @@ func TestAFleetOfClusterAPIIsTakenOverWithoutAWrite(t *testing.T) {
 	gpu := corev1.Taint{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}
 
 	patterns := ClusterAPI()
-	patterns.Labels.Patterns = []*regexp.Regexp{regexp.MustCompile(`topology\.`)}
+	patterns.Labels = append(patterns.Labels, regexp.MustCompile(`topology\.`))
 
 	cases := []struct {
 		name    string
