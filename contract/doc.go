@@ -23,7 +23,7 @@
 //	err = kind.Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Running")})
 //
 // A [MachineMaker] makes the Machines of sets, and a [MachineSetMaker] the sets of deployments: [UnstructuredMaker] and
-// [UnstructuredSetMaker] from layouts, [NewTypedMaker] and [NewTypedSetMaker] from functions for Go types, which [CheckMaker] and
+// [UnstructuredSetMaker] make them from layouts; for Go types, write your own, which [CheckMaker] and
 // [CheckSetMaker] check in a test. [Kinds] are those of one API group, with their makers: [ClusterAPI], [Kubermatic] and [Gardener]
 // return them for the reconcilers.
 //

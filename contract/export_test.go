@@ -63,4 +63,3 @@ func Check(l Leaf, obj map[string]any) error {
 	_, errs := l.check(obj)
 	return errors.Join(errs...)
 }
-

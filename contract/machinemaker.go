@@ -29,8 +29,8 @@ type MachineSeed struct {
 }
 
 // MachineMaker makes the Machines of sets of one shape, and keeps what can change in place as the set's template says. It does
-// what only the shape knows; labels, annotations and owners are changed through Adapters. UnstructuredMaker and NewTypedMaker
-// return one. Safe for concurrent use.
+// what only the shape knows; labels, annotations and owners are changed through Adapters. UnstructuredMaker returns one; write your own for
+// Go types. Safe for concurrent use.
 type MachineMaker interface {
 	// NewMachine returns a Machine with the spec of the set's template and the metadata of the seed. It neither changes nor shares
 	// the set, which may come from a cache. Equal input gives equal Machines: by that a set knows whether it may go on with one that
@@ -132,41 +132,7 @@ func (m *unstructuredMaker) sync(set, machine map[string]any, given []string) ([
 	return syncFields(fields, m.set.Template.MadeOf, set, machine, given)
 }
 
-// NewTypedMaker returns the MachineMaker of an embedder's own Go types: the two functions are its methods for those types. It
-// fails with ErrOtherType for other objects. Without one of the functions it returns nil, which reconcilers refuse.
-func NewTypedMaker[S, M Object](
-	newMachine func(set S, seed MachineSeed) (M, error), syncMachine func(set S, machine M, given []string) ([]string, error),
-) MachineMaker {
-	if newMachine == nil || syncMachine == nil {
-		return nil
-	}
-	return typedMaker[S, M]{newMachine, syncMachine}
-}
-
-type typedMaker[S, M Object] struct {
-	newMachine  func(S, MachineSeed) (M, error)
-	syncMachine func(S, M, []string) ([]string, error)
-}
-
-// NewMachine implements MachineMaker.
-func (t typedMaker[S, M]) NewMachine(set Object, seed MachineSeed) (Object, error) {
-	s, err := typed[S](set)
-	if err != nil {
-		return nil, err
-	}
-	return t.newMachine(s, seed)
-}
-
-// SyncMachine implements MachineMaker.
-func (t typedMaker[S, M]) SyncMachine(set, machine Object, given []string) ([]string, error) {
-	s, m, err := bothTyped[S, M](set, machine)
-	if err != nil {
-		return nil, err
-	}
-	return t.syncMachine(s, m, given)
-}
-
-// ApplyTo gives an object of a Go type the metadata of the seed, for NewTypedMaker. It shares nothing with the seed.
+// ApplyTo gives an object of a Go type the metadata of the seed, for a MachineMaker of your own. It shares nothing with the seed.
 func (s MachineSeed) ApplyTo(obj metav1.Object) {
 	obj.SetNamespace(s.Key.Namespace)
 	obj.SetName(s.Key.Name)

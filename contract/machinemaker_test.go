@@ -139,33 +139,6 @@ func TestAMakerRefusesObjectsThatItCannotRead(t *testing.T) {
 	require.ErrorIs(t, err, contract.ErrWrongType)
 }
 
-func TestATypedMakerIsTheEmbeddersOwnFunctions(t *testing.T) {
-	maker := contract.NewTypedMaker(
-		func(set *Server, seed contract.MachineSeed) (*Server, error) {
-			made := &Server{Spec: set.Spec}
-			seed.ApplyTo(made)
-			return made, nil
-		},
-		func(_, machine *Server, _ []string) ([]string, error) {
-			machine.Labels = map[string]string{"in": "step"}
-			return []string{"x"}, nil
-		},
-	)
-	set := &Server{Spec: ServerSpec{InstanceID: "p://1"}}
-	made, err := maker.NewMachine(set, seedOf())
-	require.NoError(t, err)
-	require.Equal(t, "workers-x", made.GetName())
-	require.Equal(t, "p://1", made.(*Server).Spec.InstanceID)
-	now, err := maker.SyncMachine(set, made, nil)
-	require.NoError(t, err)
-	require.Equal(t, []string{"x"}, now)
-	require.Equal(t, map[string]string{"in": "step"}, made.GetLabels())
-	_, err = maker.NewMachine(&unstructured.Unstructured{}, contract.MachineSeed{})
-	require.ErrorIs(t, err, contract.ErrOtherType)
-	_, err = maker.SyncMachine(set, &unstructured.Unstructured{}, nil)
-	require.ErrorIs(t, err, contract.ErrOtherType)
-}
-
 func TestMachinesOfGardenerTakeOverInPlaceWhatTheirSetSaysOfTheNode(t *testing.T) {
 	of := contract.GardenerLayouts()
 	maker := contract.UnstructuredMaker(of.MachineSet, schema.GroupVersionKind{Kind: "Machine"}, of.Machine)

@@ -24,8 +24,8 @@ type MachineSetSeed struct {
 }
 
 // MachineSetMaker makes the MachineSets of deployments of one shape, and says whether a set has the template of its deployment. It does
-// what only the shape knows; replicas, labels, annotations and owners are changed through Adapters. UnstructuredSetMaker and
-// NewTypedSetMaker return one. Safe for concurrent use.
+// what only the shape knows; replicas, labels, annotations and owners are changed through Adapters. UnstructuredSetMaker returns one; write
+// your own for Go types. Safe for concurrent use.
 type MachineSetMaker interface {
 	// NewSet returns a MachineSet with the template and the selector of the deployment and what the seed adds. It neither changes nor
 	// shares the deployment, which may come from a cache. Equal input gives equal sets.
@@ -161,62 +161,7 @@ func (m *unstructuredSetMaker) CopyTemplate(set, deployment Object) error {
 	return nil
 }
 
-// ApplyTo gives an object of a Go type the metadata of the seed, for NewTypedSetMaker. It shares nothing with the seed.
+// ApplyTo gives an object of a Go type the metadata of the seed, for a MachineSetMaker of your own. It shares nothing with the seed.
 func (s MachineSetSeed) ApplyTo(obj metav1.Object) {
 	MachineSeed{Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Finalizers: s.Finalizers, Owners: s.Owners}.ApplyTo(obj)
-}
-
-// NewTypedSetMaker returns the MachineSetMaker of an embedder's own Go types: the functions are its methods for those types. It
-// fails with ErrOtherType for other objects. Without one of the functions it returns nil, which reconcilers refuse.
-func NewTypedSetMaker[D, S Object](
-	newSet func(deployment D, seed MachineSetSeed) (S, error), syncSet func(deployment D, set S, given []string) ([]string, error),
-	templateDiff func(deployment D, set S) ([]string, error), copyTemplate func(set S, deployment D) error,
-) MachineSetMaker {
-	if newSet == nil || syncSet == nil || templateDiff == nil || copyTemplate == nil {
-		return nil
-	}
-	return typedSetMaker[D, S]{newSet, syncSet, templateDiff, copyTemplate}
-}
-
-type typedSetMaker[D, S Object] struct {
-	newSet       func(D, MachineSetSeed) (S, error)
-	syncSet      func(D, S, []string) ([]string, error)
-	templateDiff func(D, S) ([]string, error)
-	copyTemplate func(S, D) error
-}
-
-// NewSet implements MachineSetMaker.
-func (t typedSetMaker[D, S]) NewSet(deployment Object, seed MachineSetSeed) (Object, error) {
-	d, err := typed[D](deployment)
-	if err != nil {
-		return nil, err
-	}
-	return t.newSet(d, seed)
-}
-
-// SyncSet implements MachineSetMaker.
-func (t typedSetMaker[D, S]) SyncSet(deployment, set Object, given []string) ([]string, error) {
-	d, s, err := bothTyped[D, S](deployment, set)
-	if err != nil {
-		return nil, err
-	}
-	return t.syncSet(d, s, given)
-}
-
-// TemplateDiff implements MachineSetMaker.
-func (t typedSetMaker[D, S]) TemplateDiff(deployment, set Object) ([]string, error) {
-	d, s, err := bothTyped[D, S](deployment, set)
-	if err != nil {
-		return nil, err
-	}
-	return t.templateDiff(d, s)
-}
-
-// CopyTemplate implements MachineSetMaker.
-func (t typedSetMaker[D, S]) CopyTemplate(set, deployment Object) error {
-	d, s, err := bothTyped[D, S](deployment, set)
-	if err != nil {
-		return err
-	}
-	return t.copyTemplate(s, d)
 }

@@ -186,46 +186,6 @@ func TestASetMakerRefusesWhatItCannotRead(t *testing.T) {
 	require.ErrorContains(t, without.CopyTemplate(none, none), "MadeOf")
 }
 
-func TestATypedSetMakerIsTheEmbeddersOwnFunctions(t *testing.T) {
-	maker := contract.NewTypedSetMaker(
-		func(d *Server, seed contract.MachineSetSeed) (*Server, error) {
-			made := &Server{Spec: d.Spec}
-			seed.ApplyTo(made)
-			return made, nil
-		},
-		func(d, s *Server, _ []string) ([]string, error) { s.Labels = d.Labels; return []string{"labels"}, nil },
-		func(d, s *Server) ([]string, error) {
-			if d.Spec.InstanceID == s.Spec.InstanceID {
-				return nil, nil
-			}
-			return []string{"spec.instanceID"}, nil
-		},
-		func(s, d *Server) error { d.Spec = s.Spec; return nil },
-	)
-	deployment := &Server{Spec: ServerSpec{InstanceID: "1"}}
-	set, err := maker.NewSet(deployment, setSeed())
-	require.NoError(t, err)
-	require.Equal(t, "workers-abc", set.GetName())
-	deployment.Spec.InstanceID = "2"
-	places, err := maker.TemplateDiff(deployment, set)
-	require.NoError(t, err)
-	require.Equal(t, []string{"spec.instanceID"}, places)
-	now, err := maker.SyncSet(deployment, set, nil)
-	require.NoError(t, err)
-	require.Equal(t, []string{"labels"}, now)
-	require.NoError(t, maker.CopyTemplate(set, deployment))
-	require.Equal(t, "1", deployment.Spec.InstanceID)
-
-	other := &unstructured.Unstructured{}
-	_, err = maker.NewSet(other, setSeed())
-	require.ErrorIs(t, err, contract.ErrOtherType)
-	_, err = maker.SyncSet(deployment, other, nil)
-	require.ErrorIs(t, err, contract.ErrOtherType)
-	_, err = maker.TemplateDiff(other, set)
-	require.ErrorIs(t, err, contract.ErrOtherType)
-	require.ErrorIs(t, maker.CopyTemplate(set, other), contract.ErrOtherType)
-}
-
 // Whatever two objects say: nothing panics, what is only read does not change, a new set makes the same Machines, and so does a deployment
 // after a rollback.
 func FuzzSetMaker(f *testing.F) {

@@ -96,16 +96,19 @@ func racks() (contract.Kinds, *runtime.Scheme) {
 		func() runtime.Object { return &ServerList{} }, readServer, writeServer)
 	sets := contract.NewTyped(version.WithKind("Rack"), func() *Rack { return &Rack{} },
 		func() runtime.Object { return &RackList{} }, readRack, writeRack)
-	maker := contract.NewTypedMaker(
-		func(rack *Rack, seed contract.MachineSeed) (*Server, error) {
-			made := &Server{Spec: rack.Spec.Template.Spec}
-			seed.ApplyTo(made)
-			return made, nil
-		},
-		func(*Rack, *Server, []string) ([]string, error) { return nil, nil },
-	)
-	return contract.Kinds{Set: sets, Machine: servers, Maker: maker}, scheme
+	return contract.Kinds{Set: sets, Machine: servers, Maker: serverMaker{}}, scheme
 }
+
+// serverMaker makes the servers of a rack.
+type serverMaker struct{}
+
+func (serverMaker) NewMachine(set contract.Object, seed contract.MachineSeed) (contract.Object, error) {
+	made := &Server{Spec: set.(*Rack).Spec.Template.Spec}
+	seed.ApplyTo(made)
+	return made, nil
+}
+
+func (serverMaker) SyncMachine(_, _ contract.Object, _ []string) ([]string, error) { return nil, nil }
 
 func readServer(s *Server, into *contract.MachineState) error {
 	into.Metadata.From(s)

@@ -47,7 +47,8 @@ func healthCheckKind() contract.HealthCheckKind {
 // Kinds returns the kinds for machineset.New, deployment.New and remediation.New.
 func Kinds() contract.Kinds {
 	return contract.Kinds{
-		Deployment: deploymentKind(), Set: setKind(), Machine: Machine(), Check: healthCheckKind(), Maker: machineMaker(), SetMaker: setMaker(),
+		Deployment: deploymentKind(), Set: setKind(), Machine: Machine(), Check: healthCheckKind(),
+		Maker: newMachineMaker(), SetMaker: newSetMaker(),
 	}
 }
 

@@ -9,59 +9,73 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// machineMaker is the maker of unstructured objects, which Go types are converted to and back.
-func machineMaker() contract.MachineMaker {
+// machineMaker is a maker of unstructured objects, which Go types are converted to and back.
+type machineMaker struct{ plain contract.MachineMaker }
+
+func newMachineMaker() machineMaker {
 	of := contract.LayoutsOf(contract.V1Beta2)
-	maker := contract.UnstructuredMaker(of.MachineSet, clusterv1.GroupVersion.WithKind("Machine"), of.Machine)
-	return contract.NewTypedMaker(
-		func(set *clusterv1.MachineSet, seed contract.MachineSeed) (*clusterv1.Machine, error) {
-			made := &clusterv1.Machine{}
-			err := converted(set, made, func(from, into *unstructured.Unstructured) error {
-				obj, err := maker.NewMachine(from, seed)
-				return take(obj, into, err)
-			})
-			return made, err
-		},
-		func(set *clusterv1.MachineSet, machine *clusterv1.Machine, given []string) (now []string, err error) {
-			err = converted(set, machine, func(from, into *unstructured.Unstructured) (err error) {
-				now, err = maker.SyncMachine(from, into, given)
-				return err
-			})
-			return now, err
-		})
+	return machineMaker{contract.UnstructuredMaker(of.MachineSet, clusterv1.GroupVersion.WithKind("Machine"), of.Machine)}
 }
 
-// setMaker is the maker of unstructured objects, which Go types are converted to and back.
-func setMaker() contract.MachineSetMaker {
+// NewMachine implements contract.MachineMaker.
+func (m machineMaker) NewMachine(set contract.Object, seed contract.MachineSeed) (contract.Object, error) {
+	made := &clusterv1.Machine{}
+	err := converted(set, made, func(from, into *unstructured.Unstructured) error {
+		obj, err := m.plain.NewMachine(from, seed)
+		return take(obj, into, err)
+	})
+	return made, err
+}
+
+// SyncMachine implements contract.MachineMaker.
+func (m machineMaker) SyncMachine(set, machine contract.Object, given []string) (now []string, err error) {
+	err = converted(set, machine, func(from, into *unstructured.Unstructured) (err error) {
+		now, err = m.plain.SyncMachine(from, into, given)
+		return err
+	})
+	return now, err
+}
+
+// setMaker is a maker of unstructured objects, which Go types are converted to and back.
+type setMaker struct{ plain contract.MachineSetMaker }
+
+func newSetMaker() setMaker {
 	of := contract.LayoutsOf(contract.V1Beta2)
-	maker := contract.UnstructuredSetMaker(of.MachineDeployment, clusterv1.GroupVersion.WithKind("MachineSet"), of.MachineSet)
-	return contract.NewTypedSetMaker(
-		func(d *clusterv1.MachineDeployment, seed contract.MachineSetSeed) (*clusterv1.MachineSet, error) {
-			made := &clusterv1.MachineSet{}
-			err := converted(d, made, func(from, into *unstructured.Unstructured) error {
-				obj, err := maker.NewSet(from, seed)
-				return take(obj, into, err)
-			})
-			return made, err
-		},
-		func(d *clusterv1.MachineDeployment, set *clusterv1.MachineSet, given []string) (now []string, err error) {
-			err = converted(d, set, func(from, into *unstructured.Unstructured) (err error) {
-				now, err = maker.SyncSet(from, into, given)
-				return err
-			})
-			return now, err
-		},
-		func(d *clusterv1.MachineDeployment, set *clusterv1.MachineSet) ([]string, error) {
-			from, err := plain(d)
-			into, err2 := plain(set)
-			if err := errors.Join(err, err2); err != nil {
-				return nil, err
-			}
-			return maker.TemplateDiff(from, into)
-		},
-		func(set *clusterv1.MachineSet, d *clusterv1.MachineDeployment) error {
-			return converted(set, d, func(from, into *unstructured.Unstructured) error { return maker.CopyTemplate(from, into) })
-		})
+	return setMaker{contract.UnstructuredSetMaker(of.MachineDeployment, clusterv1.GroupVersion.WithKind("MachineSet"), of.MachineSet)}
+}
+
+// NewSet implements contract.MachineSetMaker.
+func (m setMaker) NewSet(d contract.Object, seed contract.MachineSetSeed) (contract.Object, error) {
+	made := &clusterv1.MachineSet{}
+	err := converted(d, made, func(from, into *unstructured.Unstructured) error {
+		obj, err := m.plain.NewSet(from, seed)
+		return take(obj, into, err)
+	})
+	return made, err
+}
+
+// SyncSet implements contract.MachineSetMaker.
+func (m setMaker) SyncSet(d, set contract.Object, given []string) (now []string, err error) {
+	err = converted(d, set, func(from, into *unstructured.Unstructured) (err error) {
+		now, err = m.plain.SyncSet(from, into, given)
+		return err
+	})
+	return now, err
+}
+
+// TemplateDiff implements contract.MachineSetMaker.
+func (m setMaker) TemplateDiff(d, set contract.Object) ([]string, error) {
+	from, err := plain(d)
+	into, err2 := plain(set)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	return m.plain.TemplateDiff(from, into)
+}
+
+// CopyTemplate implements contract.MachineSetMaker.
+func (m setMaker) CopyTemplate(set, d contract.Object) error {
+	return converted(set, d, func(from, into *unstructured.Unstructured) error { return m.plain.CopyTemplate(from, into) })
 }
 
 // converted has do change the content of an object by that of another one.

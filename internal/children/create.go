@@ -116,8 +116,8 @@ func (s *Scope[S, U, CS, CU]) create(ctx context.Context, create Make, e scale.E
 		return "", false, err
 	}
 	if lost := s.lost(child, e); lost != "" {
-		return "", false, fmt.Errorf("Kinds.Maker made %s without %s of its seed, by which its owner recognizes it: correct NewTypedMaker's "+
-			"function", s.frame.says(s.key(e.Name)), lost)
+		return "", false, fmt.Errorf("Kinds.Maker made %s without %s of its seed, by which its owner recognizes it: correct the Maker",
+			s.frame.says(s.key(e.Name)), lost)
 	}
 	err = s.frame.owner.Ports.Client.Create(ctx, child)
 	switch {

@@ -103,32 +103,39 @@ func fleets() (contract.Kinds, *runtime.Scheme) {
 		func() runtime.Object { return &RackList{} }, readRack, writeRack)
 	deployments := contract.NewTyped(version.WithKind("Fleet"), func() *Fleet { return &Fleet{} },
 		func() runtime.Object { return &FleetList{} }, readFleet, writeFleet)
-	makeServers := contract.NewTypedMaker(
-		func(rack *Rack, seed contract.MachineSeed) (*Server, error) {
-			made := &Server{Spec: rack.Spec.Template.Spec}
-			seed.ApplyTo(made)
-			return made, nil
-		},
-		func(*Rack, *Server, []string) ([]string, error) { return nil, nil },
-	)
-	makeRacks := contract.NewTypedSetMaker(newRack,
-		func(*Fleet, *Rack, []string) ([]string, error) { return nil, nil },
-		func(fleet *Fleet, rack *Rack) ([]string, error) {
-			if fleet.Spec.Template.Spec != rack.Spec.Template.Spec {
-				return []string{"spec.template.spec.size"}, nil
-			}
-			return nil, nil
-		},
-		func(rack *Rack, fleet *Fleet) error {
-			fleet.Spec.Template.Spec = rack.Spec.Template.Spec
-			return nil
-		},
-	)
-	return contract.Kinds{Deployment: deployments, Set: racks, Machine: servers, Maker: makeServers, SetMaker: makeRacks}, scheme
+	return contract.Kinds{Deployment: deployments, Set: racks, Machine: servers, Maker: serverMaker{}, SetMaker: rackMaker{}}, scheme
 }
 
-func newRack(fleet *Fleet, seed contract.MachineSetSeed) (*Rack, error) {
-	made := &Rack{}
+// serverMaker makes the servers of a rack.
+type serverMaker struct{}
+
+func (serverMaker) NewMachine(set contract.Object, seed contract.MachineSeed) (contract.Object, error) {
+	made := &Server{Spec: set.(*Rack).Spec.Template.Spec}
+	seed.ApplyTo(made)
+	return made, nil
+}
+
+func (serverMaker) SyncMachine(_, _ contract.Object, _ []string) ([]string, error) { return nil, nil }
+
+// rackMaker makes the racks of a fleet.
+type rackMaker struct{}
+
+func (rackMaker) SyncSet(_, _ contract.Object, _ []string) ([]string, error) { return nil, nil }
+
+func (rackMaker) TemplateDiff(deployment, set contract.Object) ([]string, error) {
+	if deployment.(*Fleet).Spec.Template.Spec != set.(*Rack).Spec.Template.Spec {
+		return []string{"spec.template.spec.size"}, nil
+	}
+	return nil, nil
+}
+
+func (rackMaker) CopyTemplate(set, deployment contract.Object) error {
+	deployment.(*Fleet).Spec.Template.Spec = set.(*Rack).Spec.Template.Spec
+	return nil
+}
+
+func (rackMaker) NewSet(deployment contract.Object, seed contract.MachineSetSeed) (contract.Object, error) {
+	fleet, made := deployment.(*Fleet), &Rack{}
 	seed.ApplyTo(made)
 	made.Spec.Replicas, made.Spec.Selector, made.Spec.Template = new(seed.Replicas), fleet.Spec.Selector.DeepCopy(), fleet.Spec.Template.copy()
 	for key, value := range seed.TemplateLabels {
