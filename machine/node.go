@@ -54,7 +54,7 @@ func (s *Scope) matchNode(ctx context.Context, gone bool) error {
 		s.Workload.Record(&s.State.Metadata, s.ChangeAnnotation)
 	}
 	if s.Node.Record && s.Node.Found() {
-		s.SetNode(contract.NodeRef{Name: s.Node.Node.Name, UID: s.Node.Node.UID})
+		s.SetNode(noderef.RefTo(s.Node.Node))
 	}
 	return nil
 }
@@ -110,11 +110,7 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 
 // identityOf returns what a Machine states about its Node.
 func identityOf(state *contract.MachineState) noderef.Identity {
-	return noderef.Identity{
-		Machine:    state.Key,
-		ProviderID: state.ProviderID,
-		Current:    noderef.Ref{Name: state.Node.Name, UID: state.Node.UID},
-	}
+	return noderef.Identity{Machine: state.Key, ProviderID: state.ProviderID, Current: state.Node}
 }
 
 // claimsOn returns the other Machines of the cluster that claim a Node. One that cannot be read claims nothing: it reports that itself.

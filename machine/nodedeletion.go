@@ -26,7 +26,7 @@ func deleteNodeStage() Stage {
 
 // whyNodeStays returns why a Node that may still exist is not deleted, empty when it is: only the recorded Node, with the same UID, is.
 func (s *Scope) whyNodeStays() string {
-	node, recorded := s.Node.Node, noderef.Ref{Name: s.State.Node.Name, UID: s.State.Node.UID}
+	node, recorded := s.Node.Node, s.State.Node
 	switch {
 	case s.decidedCare() == careNone:
 		return s.careReason

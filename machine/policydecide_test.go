@@ -181,7 +181,7 @@ func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(
 	node := func(uid types.UID, id string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: uid}, Spec: corev1.NodeSpec{ProviderID: id}}
 	}
-	known := noderef.Identity{ProviderID: "a://b", Current: noderef.Ref{Name: "n", UID: "u"}}
+	known := noderef.Identity{ProviderID: "a://b", Current: contract.NodeRef{Name: "n", UID: "u"}}
 	unnamed := noderef.Identity{Current: known.Current}
 	for name, tc := range map[string]struct {
 		node *corev1.Node

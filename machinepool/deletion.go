@@ -13,6 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
 // over reports whether a limit is reached that counts from began, and otherwise requests a pass for when it is. A limit of zero and below
@@ -138,7 +139,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 // deleteRecordedNodes deletes the Nodes of the pool that the stored status names with their UIDs.
 func (p *Scope) deleteRecordedNodes(ctx context.Context) {
 	recorded := sets.New(p.State.Nodes...)
-	nodes := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(refOf(node)) })
+	nodes := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(noderef.RefTo(node)) })
 	message := strings.TrimSuffix("Waiting for Nodes to be deleted: "+engine.Named(mapped(nodes, (*corev1.Node).GetName)), ": ")
 	if len(nodes) == 0 && p.missed != "" {
 		message = p.missed

@@ -95,7 +95,7 @@ func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.
 	}
 	for _, ref := range state.Nodes {
 		if ref.Name == node.Name {
-			identity.Current = noderef.Ref(ref)
+			identity.Current = ref
 		}
 	}
 	return identity

@@ -74,19 +74,14 @@ func (m *matching) all() []*corev1.Node { return m.free(slices.Concat(m.Nodes, m
 
 // retireNone keeps the recorded Nodes that would be retired or given up.
 func (m *matching) retireNone() {
-	m.kept = slices.Concat(m.kept, m.moved, mapped(m.Retired, refOf))
+	m.kept = slices.Concat(m.kept, m.moved, mapped(m.Retired, noderef.RefTo))
 	m.Retired, m.moved = nil, nil
-}
-
-// refOf returns how a Node is recorded.
-func refOf(node *corev1.Node) contract.NodeRef {
-	return contract.NodeRef(noderef.RefTo(node))
 }
 
 // refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The limit of the
 // schema, 10,000, is twice what one cluster of Kubernetes can have.
 func (m *matching) refs() []contract.NodeRef {
-	refs := slices.Concat(mapped(m.Retired, refOf), m.kept, mapped(m.Nodes, refOf))
+	refs := slices.Concat(mapped(m.Retired, noderef.RefTo), m.kept, mapped(m.Nodes, noderef.RefTo))
 	slices.SortFunc(refs, func(a, b contract.NodeRef) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(refs, func(a, b contract.NodeRef) bool { return a.Name == b.Name })
 }
@@ -125,7 +120,7 @@ func matchNodes(f matchFacts) matching {
 func (f *matchFacts) resolve(id string, recorded map[string]contract.NodeRef) noderef.Match {
 	identity := noderef.Identity{Machine: f.Pool, ProviderID: id}
 	if found := f.Nodes.ByProviderID(id); len(found) == 1 {
-		identity.Current = noderef.Ref(recorded[found[0].Name])
+		identity.Current = recorded[found[0].Name]
 	}
 	return f.Rules.Resolve(identity, f.Nodes, f.Claims)
 }

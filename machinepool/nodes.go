@@ -149,7 +149,7 @@ func unbelievable(
 	if len(pool.ProviderIDs) == 0 && pool.Replicas == contract.Some(int32(0)) {
 		return nil, 0
 	}
-	if slices.ContainsFunc(m.Nodes, func(node *corev1.Node) bool { return slices.Contains(pool.Nodes, refOf(node)) }) {
+	if slices.ContainsFunc(m.Nodes, func(node *corev1.Node) bool { return slices.Contains(pool.Nodes, noderef.RefTo(node)) }) {
 		return nil, 0
 	}
 	for _, node := range m.free(m.Retired) {

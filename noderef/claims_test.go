@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 // fleet returns every Machine, which Claims may do.
@@ -19,7 +21,7 @@ func (f fleet) claims(*corev1.Node) []Identity { return f }
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 
-func machine(name, providerID string, current Ref) Identity {
+func machine(name, providerID string, current contract.NodeRef) Identity {
 	return Identity{Machine: key(name), ProviderID: providerID, Current: current}
 }
 
@@ -41,8 +43,8 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 	}{
 		{
 			name:   "no other Machine claims it",
-			me:     machine("a", id, Ref{}),
-			others: fleet{machine("b", "test://2", Ref{}), machine("c", "", Ref{})},
+			me:     machine("a", id, contract.NodeRef{}),
+			others: fleet{machine("b", "test://2", contract.NodeRef{}), machine("c", "", contract.NodeRef{})},
 			want:   Match{Outcome: Matched, Node: node, Record: true},
 		},
 		{
@@ -54,26 +56,26 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 		{
 			name:   "two claim it and neither has recorded it",
 			reason: "the first one to see it must not drain it",
-			me:     machine("a", id, Ref{}),
-			others: fleet{machine("c", id, Ref{}), machine("b", id, Ref{}), machine("b", id, Ref{})},
+			me:     machine("a", id, contract.NodeRef{}),
+			others: fleet{machine("c", id, contract.NodeRef{}), machine("b", id, contract.NodeRef{}), machine("b", id, contract.NodeRef{})},
 			want:   lost(Claim{Machine: key("b")}, Claim{Machine: key("c")}),
 		},
 		{
 			name:   "only this Machine has recorded it",
 			me:     machine("a", id, ref),
-			others: fleet{machine("b", id, Ref{})},
+			others: fleet{machine("b", id, contract.NodeRef{})},
 			want:   kept(Claim{Machine: key("b")}),
 		},
 		{
 			name:   "another has recorded it",
-			me:     machine("b", id, Ref{}),
+			me:     machine("b", id, contract.NodeRef{}),
 			others: fleet{machine("a", id, ref)},
 			want:   lost(Claim{Machine: key("a"), Recorded: true}),
 		},
 		{
 			name:   "another has recorded its UID, and its name is not written yet",
-			me:     machine("b", id, Ref{}),
-			others: fleet{machine("a", id, Ref{UID: "u1"})},
+			me:     machine("b", id, contract.NodeRef{}),
+			others: fleet{machine("a", id, contract.NodeRef{UID: "u1"})},
 			want:   lost(Claim{Machine: key("a"), Recorded: true}),
 		},
 		{
@@ -86,27 +88,27 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 		{
 			name:   "a record by name only does not count",
 			reason: "Cluster API matches both and records the name for both",
-			me:     machine("a", id, Ref{Name: "n"}),
-			others: fleet{machine("b", id, Ref{Name: "n"})},
+			me:     machine("a", id, contract.NodeRef{Name: "n"}),
+			others: fleet{machine("b", id, contract.NodeRef{Name: "n"})},
 			want:   lost(Claim{Machine: key("b")}),
 		},
 		{
 			name:   "the Node was replaced since it was recorded",
 			reason: "the new one may be the other's",
-			me:     machine("a", id, Ref{Name: "n", UID: "u0"}),
-			others: fleet{machine("b", id, Ref{})},
+			me:     machine("a", id, contract.NodeRef{Name: "n", UID: "u0"}),
+			others: fleet{machine("b", id, contract.NodeRef{})},
 			want:   lost(Claim{Machine: key("b")}),
 		},
 		{
 			name:   "another has recorded it and has another provider ID now",
 			reason: "a record does not count against the provider ID of both",
-			me:     machine("a", id, Ref{}),
+			me:     machine("a", id, contract.NodeRef{}),
 			others: fleet{machine("b", "test://2", ref)},
 			want:   Match{Outcome: Matched, Node: node, Record: true},
 		},
 		{
 			name:   "a namesake in another namespace is another Machine",
-			me:     machine("a", id, Ref{}),
+			me:     machine("a", id, contract.NodeRef{}),
 			others: fleet{{Machine: types.NamespacedName{Namespace: "other", Name: "a"}, ProviderID: id}},
 			want:   lost(Claim{Machine: types.NamespacedName{Namespace: "other", Name: "a"}}),
 		},
@@ -125,7 +127,7 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 func TestSeveralNodesAndTheirClaims(t *testing.T) {
 	const id = "test://1"
 	a, b := newNode("a", "u1", id), newNode("b", "u2", id)
-	me := machine("m", id, Ref{})
+	me := machine("m", id, contract.NodeRef{})
 	me.Deleting, me.Gone = true, true
 	onlyOn := func(claimed *corev1.Node) Claims {
 		return Claims(func(n *corev1.Node) []Identity {
@@ -138,7 +140,7 @@ func TestSeveralNodesAndTheirClaims(t *testing.T) {
 	index := BuildIndex([]*corev1.Node{a, b})
 	require.Equal(t, Match{Outcome: Matched, Node: b, Record: true}, Rules{}.Resolve(me, index, onlyOn(a)))
 	require.Equal(t, Match{Outcome: Matched, Node: a, Record: true}, Rules{}.Resolve(me, index, onlyOn(b)))
-	everybody := fleet{machine("other", id, Ref{})}
+	everybody := fleet{machine("other", id, contract.NodeRef{})}
 	require.Equal(t, Claimed, Rules{}.Resolve(me, index, everybody.claims).Outcome)
 }
 
@@ -146,15 +148,15 @@ func TestClaimsUseTheSameKeysAsLookups(t *testing.T) {
 	rules := Rules{Canonical: strings.ToLower}
 	x := NewIndex(rules)
 	x.Add(newNode("n", "u1", "test://one"))
-	others := fleet{machine("b", "test://ONE", Ref{})}
-	require.Equal(t, Claimed, rules.Resolve(machine("a", "test://One", Ref{}), x, others.claims).Outcome)
+	others := fleet{machine("b", "test://ONE", contract.NodeRef{})}
+	require.Equal(t, Claimed, rules.Resolve(machine("a", "test://One", contract.NodeRef{}), x, others.claims).Outcome)
 }
 
 // No Node belongs to two Machines, whatever the order of the Machines and their records.
 func TestNoNodeBelongsToTwoMachines(t *testing.T) {
 	node := newNode("n", "u1", "test://1")
 	index := BuildIndex([]*corev1.Node{node})
-	refs := []Ref{{}, {Name: "n"}, RefTo(node), {Name: "n", UID: "u0"}, {Name: "x", UID: "u1"}}
+	refs := []contract.NodeRef{{}, {Name: "n"}, RefTo(node), {Name: "n", UID: "u0"}, {Name: "x", UID: "u1"}}
 	ids := []string{"", "test://1", "test://2"}
 	var choices []Identity
 	for _, id := range ids {
@@ -195,7 +197,7 @@ func TestClaimsAreNotReadWithoutANode(t *testing.T) {
 
 func TestAMatchWithoutRivalsAllocatesNothing(t *testing.T) {
 	index := BuildIndex([]*corev1.Node{newNode("n", "u1", "test://1")})
-	me := machine("a", "test://1", Ref{})
+	me := machine("a", "test://1", contract.NodeRef{})
 	var all Claims = fleet(slices.Repeat([]Identity{me}, 3)).claims
 	require.Zero(t, testing.AllocsPerRun(100, func() { Rules{}.Resolve(me, index, all) }))
 }

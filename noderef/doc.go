@@ -1,6 +1,6 @@
 // Package noderef decides which Node belongs to which Machine.
 //
-// A Machine knows the provider ID of its instance, and perhaps the [Ref] of the Node that was recorded for it.
+// A Machine knows the provider ID of its instance, and perhaps the name and the UID of the Node that was recorded for it.
 // [Rules.Resolve] looks up both and returns the result as a [Match]. [Rules.MayTouch] is the last check before a Node is
 // cordoned, drained or deleted. [Index] finds Nodes in constant time; cluster.NodeIndex keeps an Index up to date from an
 // informer. [Significant] filters Node events.

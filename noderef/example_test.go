@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -20,7 +21,7 @@ func ExampleRules_MayTouch() {
 	}
 	nodes := noderef.BuildIndex([]*corev1.Node{node})
 
-	recorded := noderef.Ref{Name: "worker-1", UID: "old"}
+	recorded := contract.NodeRef{Name: "worker-1", UID: "old"}
 	m := rules.Resolve(noderef.Identity{ProviderID: "kwok://worker-1", Current: recorded}, nodes, nil)
 	fmt.Println(m.Outcome, "- record it:", m.Record)
 	fmt.Println("may drain it now:", rules.MayTouch(m.Node, recorded, "kwok://worker-1"))
@@ -44,7 +45,7 @@ func ExampleRules_Resolve() {
 	machines := fleet{
 		{
 			Machine: types.NamespacedName{Name: "a"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab",
-			Current: noderef.Ref{Name: "worker-1", UID: "u-1"},
+			Current: contract.NodeRef{Name: "worker-1", UID: "u-1"},
 		},
 		{Machine: types.NamespacedName{Name: "b"}, ProviderID: "vsphere://4212a3f0-0bd6-4e0f-a2a1-0f2f2be8f9ab"},
 	}

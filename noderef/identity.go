@@ -5,22 +5,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
-// Ref is a recorded Node: its name and UID. The name alone is not enough, because a Node that is deleted and registers
-// again has the same name. The zero Ref means that no Node was recorded.
-type Ref struct {
-	Name string
-	// UID is empty in a reference that another system wrote by name only, as Cluster API does.
-	UID types.UID
-}
-
-// RefTo returns the reference to a Node, and the zero Ref for nil.
-func RefTo(node *corev1.Node) Ref {
+// RefTo returns the reference to a Node, and the zero one for nil.
+func RefTo(node *corev1.Node) contract.NodeRef {
 	if node == nil {
-		return Ref{}
+		return contract.NodeRef{}
 	}
-	return Ref{Name: node.Name, UID: node.UID}
+	return contract.NodeRef{Name: node.Name, UID: node.UID}
 }
 
 // Identity is what a Machine knows about its Node. It is read, never changed or kept.
@@ -29,8 +23,9 @@ type Identity struct {
 	Machine types.NamespacedName
 	// ProviderID is the provider ID that the infrastructure reported, unchanged. Empty means that there is none yet.
 	ProviderID string
-	// Current is the Node that was recorded for the Machine in an earlier pass, if any.
-	Current Ref
+	// Current is the Node that was recorded for the Machine in an earlier pass, if any. Its UID is empty where another system wrote it by
+	// name only, as Cluster API does.
+	Current contract.NodeRef
 	// Deleting means that the Machine is being deleted, and Gone that its instance no longer exists: several Nodes with
 	// its provider ID are of one instance then, as after a change of its host name. The recorded one is the Machine's,
 	// and when it is gone each of the others, one after the other.
@@ -52,9 +47,9 @@ func ValidProviderID(id string) bool {
 // MayTouch reports whether a destructive call (cordon, evict, delete) may be made on a Node: it must be the recorded
 // Node, by name and UID, and still have the Machine's provider ID.
 //
-// It is false for a nil Node and for a Ref without UID. The API call still needs a UID precondition, because the Node
+// It is false for a nil Node and for a reference without UID. The API call still needs a UID precondition, because the Node
 // may be replaced between this check and the call. It does not consider other Machines: call it with [Match.Node],
 // which is nil when the Node is contested.
-func (r Rules) MayTouch(node *corev1.Node, ref Ref, providerID string) bool {
+func (r Rules) MayTouch(node *corev1.Node, ref contract.NodeRef, providerID string) bool {
 	return node != nil && ref.UID != "" && RefTo(node) == ref && r.Same(node.Spec.ProviderID, providerID)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 func TestValidProviderID(t *testing.T) {
@@ -33,11 +35,11 @@ func TestValidProviderID(t *testing.T) {
 
 func TestMayTouch(t *testing.T) {
 	const id = "test://1"
-	ref := Ref{Name: "a", UID: "u1"}
+	ref := contract.NodeRef{Name: "a", UID: "u1"}
 	cases := []struct {
 		name string
 		node *corev1.Node
-		ref  Ref
+		ref  contract.NodeRef
 		id   string
 		want bool
 	}{
@@ -45,9 +47,9 @@ func TestMayTouch(t *testing.T) {
 		{"no Node", nil, ref, id, false},
 		{"a Node that registered again under the same name", newNode("a", "u2", id), ref, id, false},
 		{"a Node of the same name with another provider ID", newNode("a", "u1", "test://2"), ref, id, false},
-		{"a reference that has no UID", newNode("a", "", id), Ref{Name: "a"}, id, false},
+		{"a reference that has no UID", newNode("a", "", id), contract.NodeRef{Name: "a"}, id, false},
 		{"a reference whose name and UID are of two Nodes", newNode("b", "u1", id), ref, id, false},
-		{"no reference", newNode("a", "u1", id), Ref{}, id, false},
+		{"no reference", newNode("a", "u1", id), contract.NodeRef{}, id, false},
 		{"empty provider IDs on both sides", newNode("a", "u1", ""), ref, "", false},
 		{"degenerate provider IDs on both sides", newNode("a", "u1", "aws://"), ref, "aws://", false},
 	}

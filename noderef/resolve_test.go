@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/machinist-dev/machinist/contract"
 )
 
 func TestResolve(t *testing.T) {
@@ -39,20 +41,20 @@ func TestResolve(t *testing.T) {
 		{
 			name:   "a reference by name only gets its UID",
 			reason: "Cluster API records the name alone",
-			id:     Identity{ProviderID: id, Current: Ref{Name: "a"}},
+			id:     Identity{ProviderID: id, Current: contract.NodeRef{Name: "a"}},
 			nodes:  []*corev1.Node{a},
 			want:   Match{Outcome: Matched, Node: a, Record: true},
 		},
 		{
 			name:   "a Node that registered again is adopted with its new UID",
 			reason: "it is the same instance, but nothing destructive may happen before the new UID is recorded",
-			id:     Identity{ProviderID: id, Current: Ref{Name: "a", UID: "u0"}},
+			id:     Identity{ProviderID: id, Current: contract.NodeRef{Name: "a", UID: "u0"}},
 			nodes:  []*corev1.Node{a},
 			want:   Match{Outcome: Readopted, Node: a, Record: true},
 		},
 		{
 			name:  "a Node that registered again under another name is adopted",
-			id:    Identity{ProviderID: id, Current: Ref{Name: "z", UID: "u0"}},
+			id:    Identity{ProviderID: id, Current: contract.NodeRef{Name: "z", UID: "u0"}},
 			nodes: []*corev1.Node{a},
 			want:  Match{Outcome: Readopted, Node: a, Record: true},
 		},
@@ -110,7 +112,7 @@ func TestResolve(t *testing.T) {
 		},
 		{
 			name:  "two Nodes are left of an instance",
-			id:    Identity{ProviderID: id, Current: Ref{Name: "c", UID: "u9"}, Deleting: true, Gone: true},
+			id:    Identity{ProviderID: id, Current: contract.NodeRef{Name: "c", UID: "u9"}, Deleting: true, Gone: true},
 			nodes: []*corev1.Node{b, a},
 			want:  Match{Outcome: Readopted, Node: a, Record: true},
 		},
@@ -154,9 +156,9 @@ func TestResolveAllocatesNothing(t *testing.T) {
 	})
 	cases := map[string]Identity{
 		"hit":       {ProviderID: "test://1"},
-		"readopted": {ProviderID: "test://1", Current: Ref{Name: "b", UID: "u0"}},
+		"readopted": {ProviderID: "test://1", Current: contract.NodeRef{Name: "b", UID: "u0"}},
 		"miss":      {ProviderID: "test://none"},
-		"stale":     {ProviderID: "test://none", Current: Ref{Name: "a", UID: "u1"}},
+		"stale":     {ProviderID: "test://none", Current: contract.NodeRef{Name: "a", UID: "u1"}},
 		"ambiguous": {ProviderID: "test://2"},
 		"empty":     {},
 	}
@@ -198,14 +200,14 @@ func TestARecordedNodeThatStillExistsIsReportedWhenAnotherHasTheProviderID(t *te
 	x.Add(old)
 	x.Add(now)
 	for name, tc := range map[string]struct {
-		current Ref
+		current contract.NodeRef
 		want    *corev1.Node
 	}{
-		"recorded with its UID":       {Ref{Name: "old", UID: "uid-old"}, old},
-		"recorded by its name":        {Ref{Name: "old"}, old},
-		"replaced under its name":     {Ref{Name: "old", UID: "uid-older"}, nil},
-		"gone":                        {Ref{Name: "older", UID: "uid-older"}, nil},
-		"recorded, and the very Node": {Ref{Name: "now", UID: "uid-now"}, nil},
+		"recorded with its UID":       {contract.NodeRef{Name: "old", UID: "uid-old"}, old},
+		"recorded by its name":        {contract.NodeRef{Name: "old"}, old},
+		"replaced under its name":     {contract.NodeRef{Name: "old", UID: "uid-older"}, nil},
+		"gone":                        {contract.NodeRef{Name: "older", UID: "uid-older"}, nil},
+		"recorded, and the very Node": {contract.NodeRef{Name: "now", UID: "uid-now"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Rules{}.Resolve(Identity{Machine: key("m"), ProviderID: "test://1", Current: tc.current}, x, nil)
