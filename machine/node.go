@@ -174,7 +174,7 @@ func (s *Scope) desired() propagate.Desired {
 		maps.Copy(d.AddLabels, s.State.NodeLabels)
 	}
 	for _, ref := range s.State.OwnerReferences {
-		if ref.Controller != nil && *ref.Controller {
+		if engine.IsController(ref) {
 			d.Owner.ControllerKind, d.Owner.ControllerName = ref.Kind, ref.Name
 		}
 	}
@@ -191,7 +191,7 @@ func outdatedTaint() corev1.Taint {
 // the condition UpToDate. While that is unknown, and during an update in place, the taint stays as it is; a Machine without an owner has
 // none.
 func (s *Scope) markOutdated(d *propagate.Desired) {
-	owned := slices.ContainsFunc(s.State.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller })
+	owned := slices.ContainsFunc(s.State.OwnerReferences, engine.IsController)
 	switch c, _ := s.Condition(contract.ConditionUpToDate); {
 	case !owned, c.Status == metav1.ConditionTrue:
 		d.WithoutTaints = append(d.WithoutTaints, outdatedTaint())
