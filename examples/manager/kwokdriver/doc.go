@@ -5,5 +5,7 @@
 // boots. For the other habits of a cloud (latency, quota, rate limit, late reads, slow deletion, lost answers) decorate the Driver with
 // fake.Unreliable.
 //
+// A Request may have Credentials, whose value token is the bearer token of the requests of that call; see NewClient. Nothing is kept of it.
+//
 // The package also has KwokMachine and KwokMachineTemplate, the CRDs with which the Driver is an infrastructure provider of Cluster API.
 package kwokdriver

@@ -63,7 +63,8 @@ type booting struct {
 	instance provider.Instance
 }
 
-// New returns a Driver whose Nodes are in the cluster of a client. Reads must come from the API server, not from a cache. An instance is
+// New returns a Driver whose Nodes are in the cluster of a client. Reads must come from the API server, not from a cache. Requests with
+// Credentials need the client of NewClient; another one makes all of them as the same user. An instance is
 // Creating, and has neither a Node nor a provider ID, until it is created again after the boot time, which counts from calls of this
 // process: in the next one an instance boots again, and is not lost.
 func New(c client.Client, boot time.Duration) *Driver {
@@ -145,7 +146,8 @@ func nodeName(r provider.Request) string {
 
 // Create implements provider.Driver.
 func (d *Driver) Create(ctx context.Context, r provider.Request) (provider.Instance, error) {
-	if err := ctx.Err(); err != nil {
+	ctx, err := authorized(ctx, r)
+	if err != nil {
 		return provider.Instance{}, err
 	}
 	have, err := d.find(ctx, provider.Request{Token: r.Token})
@@ -242,6 +244,10 @@ func (d *Driver) find(ctx context.Context, r provider.Request) (*corev1.Node, er
 
 // Get implements provider.Driver.
 func (d *Driver) Get(ctx context.Context, r provider.Request) (provider.Instance, error) {
+	ctx, err := authorized(ctx, r)
+	if err != nil {
+		return provider.Instance{}, err
+	}
 	node, err := d.find(ctx, r)
 	if err != nil {
 		d.mu.Lock()
@@ -256,7 +262,8 @@ func (d *Driver) Get(ctx context.Context, r provider.Request) (provider.Instance
 
 // Delete implements provider.Driver.
 func (d *Driver) Delete(ctx context.Context, r provider.Request) (gone bool, err error) {
-	if err := ctx.Err(); err != nil {
+	ctx, err = authorized(ctx, r)
+	if err != nil {
 		return false, err
 	}
 	d.forget(r.Token)
@@ -280,6 +287,10 @@ func (d *Driver) Delete(ctx context.Context, r provider.Request) (gone bool, err
 
 // List implements provider.Lister.
 func (d *Driver) List(ctx context.Context, r provider.Request) ([]provider.Instance, error) {
+	ctx, err := authorized(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	var list corev1.NodeList
 	if err := d.client.List(ctx, &list, client.MatchingLabels{ClusterLabel: contract.LabelValue(r.Cluster)}); err != nil {
 		return nil, classified("list Nodes", err)
