@@ -44,7 +44,7 @@
 //	spec: {infrastructureRef: {apiGroup: machinist.dev, kind: MachineClass, name: small}}
 //
 // A Machine whose class is missing or refused says so in its condition InfrastructureReady; a class that was refused is read again every 15
-// seconds. The Secrets of a class are not read, because kwok needs none.
+// seconds. The Secrets of a class are read where --driver-credentials has class, and not otherwise.
 //
 // Machines of machinist.dev do not follow Cluster objects unless --clusters=always says so. With a driver as a step they need no bootstrap
 // data. What a Machine or a template then refers to is neither read, cloned nor deleted, except for a MachineClass: of Machines of
@@ -58,9 +58,9 @@
 //   - Kubermatic: the driver gets spec.providerSpec.value.cloudProviderSpec. status.nodeRef, addresses, conditions, errorReason and
 //     errorMessage are written as its controller writes them; status.phase has the states of its architecture page. A Machine with the
 //     initializers annotation waits. A providerSpec.valueFrom is refused.
-//   - Gardener: the driver gets the providerSpec of the MachineClass that spec.class names; Secrets of the class are not read, because kwok
-//     needs none. The phase is in status.currentStatus, the Node in the label node. status.lastOperation is not written, and the timeouts
-//     for creation and health, as well as maxEvictRetries, are not applied.
+//   - Gardener: the driver gets the providerSpec of the MachineClass that spec.class names; Secrets of the class are read only where
+//     --driver-credentials has class. The phase is in status.currentStatus, the Node in the label node. status.lastOperation is not
+//     written, and the timeouts for creation and health, as well as maxEvictRetries, are not applied.
 //
 // State for which these CRDs have no field is in annotations of machinist.dev, so nothing depends on what they would prune.
 //
@@ -80,6 +80,12 @@
 // --driver-as=inframachine as the infrastructure provider of KwokMachines. Other flags give the driver the habits of a cloud: latency, boot
 // time, a quota, a rate limit, late reads, slow deletion and lost answers. The Nodes are those of this cluster or, with
 // --driver-kubeconfig, of another one.
+//
+// The driver has the credentials of the manager, or with --driver-credentials a token of its own: from a Secret, the environment or a
+// metadata service, the first that exists, or from the Secret of a class. A token is read for each call, so it can be replaced at any time;
+// that of a metadata service is used for a minute. A Machine whose token is missing or refused names the place in its condition
+// InfrastructureReady, and is tried again within ten minutes. --print-rbac grants to get that one Secret, and with class those of the
+// namespaces. The token's user needs the rights on Nodes, which the manager then does not.
 //
 // # Install
 //

@@ -37,7 +37,7 @@ func (o settings) driverMetrics() machine.MetricsOptions {
 // driverRules are the rights of the driver in the cluster of the Machines.
 func (o settings) driverRules() []rbacv1.PolicyRule {
 	var rules [][]rbacv1.PolicyRule
-	if o.Driver.Name != "" && o.Driver.Kubeconfig == "" {
+	if o.Driver.Name != "" && o.Driver.Kubeconfig == "" && !o.Driver.HasCredentials() {
 		rules = append(rules, kwokdriver.PolicyRules())
 	}
 	if o.Driver.IsProvider() {
@@ -68,8 +68,8 @@ func (o settings) needsDriver(cfg *rest.Config) error {
 }
 
 // driverCalls returns the calls of the driver: with the habits of the flags next to it, and then as for any cloud. counted counts them; nil
-// counts nothing.
-func (o settings) driverCalls(c client.Client, counted *provider.Metrics) provider.Calls {
+// counts nothing. secrets reads the Secret of the flags, and must not be a cache.
+func (o settings) driverCalls(c client.Client, secrets client.Reader, counted *provider.Metrics) provider.Calls {
 	d := o.Driver
 	habits := fake.UnreliableOptions{
 		Latency: d.Latency, Hidden: d.Hidden, Vanish: d.Deletion, Quota: d.Quota, PerSecond: d.RefuseQPS,
@@ -79,8 +79,12 @@ func (o settings) driverCalls(c client.Client, counted *provider.Metrics) provid
 	if counted != nil {
 		decorators = append(decorators, counted.Decorator())
 	}
-	return provider.Of(kwokdriver.New(c, d.Boot), append(decorators, provider.Timeout(time.Minute),
-		provider.RateLimit(provider.RateLimitOptions{PerSecond: d.QPS, Burst: max(1, int(d.QPS))}), provider.Cache(provider.CacheOptions{}))...)
+	decorators = append(decorators, provider.Timeout(time.Minute),
+		provider.RateLimit(provider.RateLimitOptions{PerSecond: d.QPS, Burst: max(1, int(d.QPS))}), provider.Cache(provider.CacheOptions{}))
+	if d.HasCredentials() {
+		decorators = append(decorators, o.withCredentials(secrets)) // the last one: limits and answers are those of an account
+	}
+	return provider.Of(kwokdriver.New(c, d.Boot), decorators...)
 }
 
 // driverPoll is the time between two looks at an instance that boots or is being deleted: as long as that takes, a second at least, and at
@@ -102,6 +106,9 @@ func (o settings) driverClientBeside(cfg *rest.Config, scheme *runtime.Scheme) (
 			return nil, fmt.Errorf("--driver-kubeconfig: %w", err)
 		}
 	}
+	if o.Driver.HasCredentials() {
+		return kwokdriver.NewClient(cfg)
+	}
 	return client.New(cfg, client.Options{Scheme: scheme})
 }
 
@@ -115,21 +122,22 @@ func (o settings) addDriver(ctx context.Context, mgr ctrl.Manager, clusters *pas
 	if err != nil {
 		return err
 	}
-	calls := o.driverCalls(c, counted)
+	calls := o.driverCalls(c, mgr.GetAPIReader(), counted)
 	if o.Driver.IsProvider() {
 		return addDriverProvider(ctx, mgr, o, clusters, calls)
 	}
-	into.Steps = o.driverSteps(machine.DriverOptions{Calls: calls, Poll: o.driverPoll()}, mgr.GetCache())
+	into.Steps = o.driverSteps(machine.DriverOptions{Calls: calls, Poll: o.driverPoll()}, mgr.GetCache(), mgr.GetAPIReader())
 	return nil
 }
 
-// driverSteps returns the steps of Machines with the driver as one of them, by the kinds of the flags. Classes are read with a cache.
-func (o settings) driverSteps(driver machine.DriverOptions, classes client.Reader) []machine.Step {
+// driverSteps returns the steps of Machines with the driver as one of them, by the kinds of the flags. Classes are read with a cache,
+// and their Secrets without.
+func (o settings) driverSteps(driver machine.DriverOptions, classes, secrets client.Reader) []machine.Step {
 	steps := machine.Steps()
 	if !o.Kinds.Group.IsClusterAPI() { // kwok needs no bootstrap data, and these Machines may name none: see refersTo
 		steps = steps.Remove(machine.StepBootstrap).Remove(machine.StepDeleteBootstrap)
 	}
-	driver.RequestOf = o.requestOf(classes)
+	driver.RequestOf = o.requestOf(classes, secrets)
 	if driver.Backoff == nil {
 		driver.Backoff = o.driverBackoff()
 	}

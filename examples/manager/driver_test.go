@@ -115,7 +115,7 @@ func TestMachinesRunOnNodesOfKwokBothWays(t *testing.T) {
 // runMachines starts the reconciler of Machines with the driver of the flags, and those of sets and deployments if they ask for them.
 func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) {
 	t.Helper()
-	into := machine.Options{Options: pass.Options{StatusDelay: 50 * time.Millisecond}}
+	into := machine.Options{Options: pass.Options{StatusDelay: 50 * time.Millisecond, Recorder: mgr.GetEventRecorder(userAgent)}}
 	ports, err := machine.PortsFromManager(t.Context(), mgr, into)
 	require.NoError(t, err)
 	if o.Driver.IsProvider() {
@@ -124,8 +124,9 @@ func runMachines(t *testing.T, store *fake.Store, mgr ctrl.Manager, o settings) 
 		c, err := o.driverClient(mgr)
 		require.NoError(t, err)
 		into.Steps = o.driverSteps(machine.DriverOptions{
-			Calls: o.driverCalls(c, nil), Poll: 20 * time.Millisecond, Backoff: provider.Backoff{provider.Invalid: {Max: 50 * time.Millisecond}},
-		}, mgr.GetCache())
+			Calls: o.driverCalls(c, mgr.GetAPIReader(), nil), Poll: 20 * time.Millisecond,
+			Backoff: provider.Backoff{provider.Invalid: {Max: 50 * time.Millisecond}},
+		}, mgr.GetCache(), mgr.GetAPIReader())
 	}
 	r, err := machine.New(o.Kinds.Group.Machine(), ports, into)
 	require.NoError(t, err)

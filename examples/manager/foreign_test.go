@@ -191,7 +191,7 @@ func findsOrphans(t *testing.T, store *fake.Store, group api.Group) {
 	t.Helper()
 	o := given(t, "--api-group="+string(group), "--driver=kwok", "--driver-qps=1000")
 	o.Safety.Orphans = guard.OrphanLimits{StartDelay: time.Nanosecond}
-	calls := o.driverCalls(store.Client(), nil)
+	calls := o.driverCalls(store.Client(), nil, nil)
 	stray := provider.Request{Token: "stray", Name: "stray"}
 	_, err := calls.Create(t.Context(), stray)
 	require.NoError(t, err)

@@ -38,6 +38,8 @@ the Node. They are Cluster API's, whose CRDs and a provider must be installed an
   go run ./examples/manager --api-group=cluster.k8s.io --machinesets --machinedeployments --driver=kwok
                                                                  CRDs of Kubermatic; or machine.sapcloud.io, those of Gardener
   go run ./examples/manager --driver=kwok                        Nodes of kwok in place of all infrastructure objects
+  go run ./examples/manager --driver=kwok --driver-credentials=secret:machinist-system/cloud,environment:CLOUD_TOKEN
+                                                                 with a token of its own, which may be replaced at any time
   go run ./examples/manager orphans --driver=kwok                its instances without a Machine; it deletes nothing
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
 

@@ -75,7 +75,7 @@ func (o settings) findOrphans(ctx context.Context) (guard.Report, error) {
 		return guard.Report{}, err
 	}
 	o.Safety.Orphans = guard.OrphanLimits{StartDelay: time.Nanosecond}
-	collector, err := guard.NewCollector(o.collector(c, o.driverCalls(nodes, nil)))
+	collector, err := guard.NewCollector(o.collector(c, o.driverCalls(nodes, c, nil)))
 	if err != nil {
 		return guard.Report{}, err
 	}

@@ -99,6 +99,9 @@ func printRBAC(out io.Writer, o settings) error {
 	for _, role := range namespaceRoles(o) {
 		documents = append(documents, role)
 	}
+	if role := credentialsRole(o); role != nil {
+		documents = append(documents, role)
+	}
 	if o.LeaderElection.Enabled {
 		documents = append(documents, leaderRole(o))
 	}
@@ -139,6 +142,9 @@ func checkRights(ctx context.Context, cfg *rest.Config, o settings, served func(
 	defer cancel()
 	asked := reviewsOf(clusterRole(o).Rules, "", served)
 	for _, role := range namespaceRoles(o) {
+		asked = append(asked, reviewsOf(role.Rules, role.Namespace, served)...)
+	}
+	if role := credentialsRole(o); role != nil {
 		asked = append(asked, reviewsOf(role.Rules, role.Namespace, served)...)
 	}
 	if o.LeaderElection.Enabled && o.LeaderElection.Namespace != "" {

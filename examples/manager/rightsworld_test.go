@@ -42,7 +42,12 @@ func newRightsWorld(t *testing.T, flags ...string) *rightsWorld {
 	t.Helper()
 	w := &rightsWorld{t: t, store: fake.NewStore(fake.Options{})}
 	w.o = given(t, append(flags, "--status-delay=0", "--driver-qps=1000", "--leader-election-namespace=default")...)
-	granted := grantsOf(slices.Concat(clusterRole(w.o).Rules, leaderRules(w.o)))
+	rules := slices.Concat(clusterRole(w.o).Rules, leaderRules(w.o))
+	if role := credentialsRole(w.o); role != nil {
+		rules = append(rules, role.Rules...)
+		createToken(t, w.store, role.Namespace, role.Rules[0].ResourceNames[0], cloudToken)
+	}
+	granted := grantsOf(rules)
 	w.user = &used{granted: granted, used: map[grant]bool{}, denied: map[string]bool{}}
 	w.serve()
 	cfg := w.store.RESTConfig()
@@ -127,6 +132,7 @@ func (w *rightsWorld) serve() {
 	}
 	if group == api.Gardener {
 		create(w.t, w.store.Client(), foreignSystems()[group].objects)
+		createToken(w.t, w.store, "default", "of-another-provider", cloudToken)
 	}
 }
 

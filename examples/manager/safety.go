@@ -117,7 +117,7 @@ func (s safeguards) addCollector(mgr ctrl.Manager, o settings, clusters *pass.Cl
 	if err != nil {
 		return err
 	}
-	options := o.collector(mgr.GetAPIReader(), o.driverCalls(nodes, nil))
+	options := o.collector(mgr.GetAPIReader(), o.driverCalls(nodes, mgr.GetAPIReader(), nil))
 	options.Recorder, options.Gate, options.Metrics = mgr.GetEventRecorder(userAgent), s.gate, s.metrics
 	if clusters != nil {
 		options.EventsOn = func(cluster types.NamespacedName) *corev1.ObjectReference {

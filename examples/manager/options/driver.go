@@ -26,6 +26,9 @@ type Driver struct {
 	As string
 	// Kubeconfig is the file for the cluster of the driver's Nodes; empty: that of the Machines.
 	Kubeconfig string
+	// Credentials are where the token of the driver is, in order: see the constants. Empty: it has the credentials of this program, or those
+	// of Kubeconfig.
+	Credentials []string
 	// QPS limits the calls a second.
 	QPS float64
 	// Latency, Boot, Hidden and Deletion are how long a call takes, and an instance takes until its Node appears, to be read, and to be gone.
@@ -49,6 +52,11 @@ func (d *Driver) AddFlags(flags *flag.FlagSet) {
 			"provider of KwokMachines, whose CustomResourceDefinitions --print-crds prints")
 	flags.StringVar(&d.Kubeconfig, "driver-kubeconfig", d.Kubeconfig,
 		"kubeconfig `file` of the cluster with the driver's Nodes; empty: this cluster")
+	flags.Var(&list{into: &d.Credentials}, "driver-credentials",
+		"`sources` of the driver's bearer token, a list with commas, read for each call: secret:NAMESPACE/NAME, with the key token; "+
+			"environment:VARIABLE; metadata:URL, which answers with the token. The first that exists counts. The token's user needs get, "+
+			"list, create and delete of Nodes. With class in the list the Secrets of a MachineClass go before these, and with class alone "+
+			"instances without a Machine are not looked for; empty: the credentials of the manager, or of --driver-kubeconfig")
 	flags.Float64Var(&d.QPS, "driver-qps", d.QPS, "calls a second that the driver gets at most; more wait for their turn")
 	flags.DurationVar(&d.Latency, "driver-latency", d.Latency, "how long each call to the driver takes")
 	flags.DurationVar(&d.Boot, "driver-boot-time", d.Boot, "how long a new instance takes until its Node appears")
@@ -65,7 +73,7 @@ func (d *Driver) Validate() error {
 	if d.Name == "" {
 		return nil
 	}
-	var errs []error
+	errs := d.validCredentials()
 	if d.Name != DriverKwok {
 		errs = append(errs, fmt.Errorf("--driver %q: give %s, or nothing", d.Name, DriverKwok))
 	}

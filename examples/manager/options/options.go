@@ -81,6 +81,10 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("--leader-election-id: give a name of its own to each manager of a part of the fleet "+
 			"(--namespace, --watch-filter): managers with one Lease wait for each other"))
 	}
+	if _, class := o.Driver.CredentialsOf(CredentialsClass); class && (!o.Driver.IsStep() || o.Kinds.Group == api.Kubermatic) {
+		errs = append(errs, fmt.Errorf("invalid --driver-credentials %q: must be absent where Machines have no MachineClasses: with "+
+			"--driver-as=%s, and with --api-group=%s", CredentialsClass, DriverInfraMachine, api.Kubermatic))
+	}
 	return errors.Join(append(errs, o.foreign())...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,12 +125,13 @@ func TestFlagsOfTheDriverAreTaken(t *testing.T) {
 	got, err := parse(
 		"--driver=kwok", "--driver-as=inframachine", "--driver-kubeconfig=far.yaml", "--driver-qps=5", "--driver-latency=1s",
 		"--driver-boot-time=2s", "--driver-hidden-time=3s", "--driver-deletion-time=4s", "--driver-quota=6", "--driver-refuse-qps=7",
-		"--driver-lose-every=8",
+		"--driver-lose-every=8", "--driver-credentials=secret:system/cloud,environment:TOKEN", "--driver-credentials=metadata:http://a/b?c=d",
 	)
 	require.NoError(t, err)
 	require.Equal(t, options.Driver{
 		Name: "kwok", As: "inframachine", Kubeconfig: "far.yaml", QPS: 5, Latency: time.Second, Boot: 2 * time.Second, Hidden: 3 * time.Second,
 		Deletion: 4 * time.Second, Quota: 6, RefuseQPS: 7, LoseEvery: 8,
+		Credentials: []string{"secret:system/cloud", "environment:TOKEN", "metadata:http://a/b?c=d"},
 	}, got.Driver)
 	require.True(t, got.Driver.IsProvider())
 	require.False(t, got.Driver.IsStep())
@@ -140,6 +142,28 @@ func TestFlagsOfTheDriverAreTaken(t *testing.T) {
 		_, err := parse("--driver=kwok", flags)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+func TestWrongSourcesOfCredentialsAreExplained(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []string{
+		"token", "secret:cloud", "secret:/cloud", "secret:a/b/c", "secret:a/B", "environment:", "environment:A=B", "metadata:169.254.169.254",
+		"metadata:ftp://a/b", "metadata:http://me:word@a/b", "metadata:http:///b", "class:small", "environment:B",
+	} {
+		_, err := parse("--driver=kwok", "--driver-credentials=environment:A,"+wrong)
+		if wrong == "environment:B" {
+			require.ErrorContains(t, err, "each once at most")
+		}
+		require.ErrorContains(t, err, "invalid --driver-credentials "+strconv.Quote(wrong)+
+			": must be class, secret:NAMESPACE/NAME, environment:VARIABLE or metadata:URL", wrong)
+	}
+	for _, flag := range []string{"--driver-as=inframachine", "--api-group=cluster.k8s.io"} {
+		_, err := parse("--driver=kwok", "--driver-credentials=class", flag)
+		require.ErrorContains(t, err, `invalid --driver-credentials "class": must be absent where Machines have no MachineClasses`)
+	}
+	o, err := parse("--driver-credentials=token")
+	require.NoError(t, err, "there is no driver")
+	require.False(t, o.Driver.HasCredentials())
 }
 
 func TestWrongFlagsOfTheSafetyAreExplained(t *testing.T) {
