@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,7 +30,7 @@ const complete = `{"drain":{"behavior":"Drain","order":-5},
 	"machines":[{"selector":{"matchLabels":{"os":"linux"}},"clusterSelector":{"matchExpressions":[{"key":"stage","operator":"In","values":["production"]}]}}],
 	"pods":[{"selector":{"matchExpressions":[{"key":"app","operator":"Exists"}]}},{"namespaceSelector":{"matchLabels":{"team":"web"}}}]}`
 
-func TestReadMachineDrainRules_ReadsEveryField(t *testing.T) {
+func TestReadDrainRule(t *testing.T) {
 	obj := ruleObject(t, complete)
 	before := obj.DeepCopy()
 	got := ReadMachineDrainRules([]unstructured.Unstructured{*obj})
@@ -40,61 +39,44 @@ func TestReadMachineDrainRules_ReadsEveryField(t *testing.T) {
 	want.spec.Machines = []drainRuleEntry{{Selector: labelsAre("os", "linux"), ClusterSelector: expression("stage", "In", "production")}}
 	want.spec.Pods = []drainRuleEntry{{Selector: expression("app", "Exists")}, {NamespaceSelector: labelsAre("team", "web")}}
 	require.Equal(t, MachineDrainRules{want}, got)
-	if diff := cmp.Diff(before, obj); diff != "" {
-		t.Errorf("the object was changed (-before +after):\n%s", diff)
-	}
+	require.Equal(t, before, obj, "the object was changed")
 	require.Empty(t, problemsOf(got))
 }
 
-func TestReadMachineDrainRules_WhatCannotBeReadIsNamedAndHeld(t *testing.T) {
-	const field = "spec: json: cannot unmarshal "
-	cases := map[string]struct {
-		reason, spec string
-		problem      string // without the rule's name
-		web          Action // what happens to a pod app=web
-	}{
-		"an order of another type": {spec: `{"drain":{"behavior":"Drain","order":"1"}}`,
-			problem: field + "string into Go struct field .drain.order of type int32", web: Deny},
-		"an order that is too large": {spec: `{"drain":{"behavior":"Drain","order":2147483648}}`,
-			problem: field + "number 2147483648 into Go struct field .drain.order of type int32", web: Deny},
-		"a behavior of another type": {spec: `{"drain":{"behavior":1}}`, problem: field + "number into Go struct field .drain.behavior",
-			web: Deny},
-		"no behavior": {spec: `{}`, problem: `spec.drain.behavior: unknown behavior ""`, web: Deny},
-		"null is absent": {reason: "as Cluster API decodes it",
-			spec: `{"drain":{"behavior":"Skip","order":null},"machines":null,"pods":null}`, web: Ignore},
-		"a drain of another type": {spec: `{"drain":[]}`, problem: field + "array into Go struct field", web: Deny},
-		"a spec of another type":  {spec: `"x"`, problem: field + "string into Go value", web: Deny},
-		"pods of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":{}}`, problem: field + "object into Go struct field",
-			web: Deny},
-		"machines of another type": {spec: `{"drain":{"behavior":"Skip"},"machines":{}}`, problem: field + "object into Go struct field",
-			web: Deny},
-		"an entry of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":[7]}`, problem: field + "number into Go struct field",
-			web: Deny},
-		"a label of another type": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a":1}}}]}`,
-			problem: field + "number into Go struct field", web: Deny},
-		"an expression without operator": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a"}]}}]}`,
-			problem: `spec.pods[0]: "" is not a valid label selector operator`, web: Deny},
-		"an unknown operator": {
-			spec:    `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchExpressions":[{"key":"a","operator":"in"}]}}]}`,
-			problem: `spec.pods[0]: "in" is not a valid label selector operator`, web: Deny},
-		"an invalid key": {spec: `{"drain":{"behavior":"Skip"},"pods":[{"selector":{"matchLabels":{"a b":"c"}}}]}`,
-			problem: `spec.pods[0]: key: Invalid value: "a b"`, web: Deny},
-	}
-	for name, tc := range cases {
+// What cannot be read is named, and holds every pod.
+func TestUnreadDrainRule(t *testing.T) {
+	const field, skip = "spec: json: cannot unmarshal ", `{"drain":{"behavior":"Skip"},`
+	const expr = `"pods":[{"selector":{"matchExpressions":[{"key":"a"`
+	for name, tc := range map[string]struct{ spec, problem string }{ // the problem without the rule's name
+		"an order of another type": {`{"drain":{"behavior":"Drain","order":"1"}}`,
+			field + "string into Go struct field .drain.order of type int32"},
+		"an order that is too large": {`{"drain":{"behavior":"Drain","order":2147483648}}`,
+			field + "number 2147483648 into Go struct field .drain.order of type int32"},
+		"a behavior of another type":     {`{"drain":{"behavior":1}}`, field + "number into Go struct field .drain.behavior"},
+		"no behavior":                    {`{}`, `spec.drain.behavior: unknown behavior ""`},
+		"a drain of another type":        {`{"drain":[]}`, field + "array into Go struct field"},
+		"a spec of another type":         {`"x"`, field + "string into Go value"},
+		"pods of another type":           {skip + `"pods":{}}`, field + "object into Go struct field"},
+		"machines of another type":       {skip + `"machines":{}}`, field + "object into Go struct field"},
+		"an entry of another type":       {skip + `"pods":[7]}`, field + "number into Go struct field"},
+		"a label of another type":        {skip + `"pods":[{"selector":{"matchLabels":{"a":1}}}]}`, field + "number into Go struct field"},
+		"an expression without operator": {skip + expr + `}]}}]}`, `spec.pods[0]: "" is not a valid label selector operator`},
+		"an unknown operator":            {skip + expr + `,"operator":"in"}]}}]}`, `spec.pods[0]: "in" is not a valid label selector operator`},
+		"an invalid key": {skip + `"pods":[{"selector":{"matchLabels":{"a b":"c"}}}]}`,
+			`spec.pods[0]: key: Invalid value: "a b"`},
+	} {
 		t.Run(name, func(t *testing.T) {
 			rules := ReadMachineDrainRules([]unstructured.Unstructured{*ruleObject(t, tc.spec)})
-			if problems := problemsOf(rules); tc.problem == "" {
-				require.Empty(t, problems)
-			} else {
-				require.Len(t, problems, 1)
-				require.Contains(t, problems[0], "MachineDrainRule fleet/r: "+tc.problem)
-			}
-			got := Decide(newPod("p"), ClusterAPIRules(rules.For(DrainedMachine{Namespace: "fleet"}), read))
-			if got.Action != tc.web {
-				t.Errorf("%s: want %s, got %+v", tc.reason, tc.web, got)
-			}
+			problems := problemsOf(rules)
+			require.Len(t, problems, 1)
+			require.Contains(t, problems[0], "MachineDrainRule fleet/r: "+tc.problem)
+			require.Equal(t, Deny, Decide(newPod("p"), ClusterAPIRules(rules.For(DrainedMachine{Namespace: "fleet"}), read)).Action)
 		})
 	}
+	null := ReadMachineDrainRules([]unstructured.Unstructured{ // is absent, as Cluster API decodes it
+		*ruleObject(t, `{"drain":{"behavior":"Skip","order":null},"machines":null,"pods":null}`)})
+	require.Empty(t, problemsOf(null))
+	require.Equal(t, Ignore, Decide(newPod("p"), ClusterAPIRules(null.For(DrainedMachine{Namespace: "fleet"}), read)).Action)
 	require.Len(t, problemsOf(ReadMachineDrainRules([]unstructured.Unstructured{{}})), 1, "an object without fields has no behavior")
 }
 
@@ -115,8 +97,8 @@ func FuzzReadMachineDrainRules(f *testing.F) {
 	})
 }
 
-// TestReadMachineDrainRules_EveryPathIsInTheSchema guards against reading what the API server would prune.
-func TestReadMachineDrainRules_EveryPathIsInTheSchema(t *testing.T) {
+// TestDrainRuleSchema guards against reading what the API server would prune.
+func TestDrainRuleSchema(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		root := drainRuleSchema(t, version)
 		for path, kind := range map[string]string{

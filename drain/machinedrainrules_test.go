@@ -1,12 +1,10 @@
 package drain
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,97 +51,67 @@ func read(namespace string) (map[string]string, bool) {
 	return of, found
 }
 
-func TestMachineDrainRules_OnePodOneDecision(t *testing.T) {
-	web := drainRuleEntry{Selector: labelsAre("app", "web")}
-	db := drainRuleEntry{Selector: labelsAre("app", "db")}
+// capi are the rules of Cluster API with these for the Machine.
+func capi(rules ...drainRule) []Rule {
+	return ClusterAPIRules(rulesOf(rules...).For(DrainedMachine{Namespace: "fleet"}), read)
+}
+
+func TestDrainRules(t *testing.T) {
+	web, db := drainRuleEntry{Selector: labelsAre("app", "web")}, drainRuleEntry{Selector: labelsAre("app", "db")}
+	broken := drainRuleEntry{Selector: typo()}
+	elsewhereBroken := drainRuleEntry{Selector: typo(), NamespaceSelector: labelsAre("team", "db")}
 	inTeam := func(team string) drainRuleEntry {
 		return drainRuleEntry{Selector: labelsAre("app", "web"), NamespaceSelector: labelsAre("team", team)}
 	}
-	ordered := func(r drainRule, order int32) drainRule { r.spec.Drain.Order = &order; return r }
+	skips := func(pods ...drainRuleEntry) drainRule { return drainRuleFor("a", behaviorSkip, pods...) }
+	drains := func(name string, order int32, pods ...drainRuleEntry) drainRule {
+		r := drainRuleFor(name, behaviorDrain, pods...)
+		r.spec.Drain.Order = &order
+		return r
+	}
+	spares := func(of drainRuleEntry) drainRule { return drainRuleFor("a", "Spare", of) }
+	ordered := skips(web) // the webhook of Cluster API refuses it, its drain ignores the order
+	ordered.spec.Drain.Order = ptr.To[int32](5)
+	completes, earlier := drainRuleFor("a", behaviorWaitCompleted), drainRuleFor("b", behaviorSkip, broken)
 	elsewhere := func(p *corev1.Pod) { p.Namespace = "unread" }
-	cases := map[string]struct {
-		reason string
-		rules  []drainRule
-		pod    *corev1.Pod
-		want   Action
-		order  int32
-		why    Reason
-	}{
-		"no rule drains": {pod: newPod("p"), want: Evict, why: ReasonEvictable},
-		"a rule that means nothing else": {rules: []drainRule{drainRuleFor("a", behaviorSkip, db)}, pod: newPod("p"), want: Evict,
-			why: ReasonEvictable},
-		"Skip": {rules: []drainRule{drainRuleFor("a", behaviorSkip, web)}, pod: newPod("p"),
-			want: Ignore, why: ReasonSkipped},
-		"no pod selectors mean all pods": {rules: []drainRule{drainRuleFor("a", behaviorSkip)}, pod: newPod("p"), want: Ignore,
-			why: ReasonSkipped},
-		"an empty entry means all pods": {
-			rules: []drainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: newSelector(&metav1.LabelSelector{})})}, pod: newPod("p"),
-			want: Ignore, why: ReasonSkipped},
-		"entries are alternatives": {rules: []drainRule{drainRuleFor("a", behaviorSkip, db, web)}, pod: newPod("p"),
-			want: Ignore, why: ReasonSkipped},
-		"Drain gives its order": {rules: []drainRule{ordered(drainRuleFor("a", behaviorDrain, web), -3)},
-			pod: newPod("p"), want: Evict, order: -3, why: ReasonEvictable},
-		"Drain without an order is 0": {rules: []drainRule{drainRuleFor("a", behaviorDrain, web)}, pod: newPod("p"),
-			want: Evict, why: ReasonEvictable},
-		"WaitCompleted": {rules: []drainRule{drainRuleFor("a", behaviorWaitCompleted, web)}, pod: newPod("p"),
-			want: Wait, why: ReasonWaitCompleted},
-		"WaitCompleted of a completed pod": {rules: []drainRule{drainRuleFor("a", behaviorWaitCompleted)},
-			pod: newPod("p", inPhase(corev1.PodFailed)), want: Ignore, why: ReasonCompleted},
-		"the first by name decides": {
-			rules: []drainRule{drainRuleFor("b", behaviorSkip), ordered(drainRuleFor("a", behaviorDrain), 9)}, pod: newPod("p"), want: Evict,
-			order: 9, why: ReasonEvictable},
-		"names are compared as bytes": {reason: "capi sorts with <",
-			rules: []drainRule{drainRuleFor("r2", behaviorSkip), ordered(drainRuleFor("r10", behaviorDrain), 9)}, pod: newPod("p"),
-			want: Evict, order: 9, why: ReasonEvictable},
-		"the pod's label comes before": {rules: []drainRule{drainRuleFor("a", behaviorSkip)},
-			pod: newPod("p", labeled("cluster.x-k8s.io/drain", "wait-completed")), want: Wait, why: ReasonWaitCompleted},
-		"DaemonSet pods come before": {rules: []drainRule{drainRuleFor("a", behaviorDrain)},
-			pod: newPod("p", ownedBy("apps/v1", "DaemonSet")), want: Ignore, why: ReasonDaemonSetPod},
-		"both selectors of an entry count": {rules: []drainRule{drainRuleFor("a", behaviorSkip, inTeam("db"))}, pod: newPod("p"),
-			want: Evict, why: ReasonEvictable},
-		"a namespace selector that matches": {rules: []drainRule{drainRuleFor("a", behaviorSkip, inTeam("web"))}, pod: newPod("p"),
-			want: Ignore, why: ReasonSkipped},
-		"an unread namespace holds": {reason: "unread is not absent",
-			rules: []drainRule{drainRuleFor("a", behaviorSkip, inTeam("web"))}, pod: newPod("p", elsewhere), want: Deny,
-			why: ReasonDrainRuleUnclear},
-		"an unread namespace that is not needed": {rules: []drainRule{drainRuleFor("a", behaviorSkip, web)}, pod: newPod("p", elsewhere),
-			want: Ignore, why: ReasonSkipped},
-		"an unread namespace, other pods": {rules: []drainRule{drainRuleFor("a", behaviorSkip, inTeam("web"))},
-			pod: newPod("p", elsewhere, labeled("app", "db")), want: Evict, why: ReasonEvictable},
-		"a broken selector holds": {rules: []drainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: typo()})},
-			pod: newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
-		"but not another namespace": {
-			rules: []drainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: typo(), NamespaceSelector: labelsAre("team", "db")})},
-			pod:   newPod("p"), want: Evict, why: ReasonEvictable},
-		"nor what another entry decides": {rules: []drainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: typo()}, web)},
-			pod: newPod("p"), want: Ignore, why: ReasonSkipped},
-		"nor what an earlier rule decides": {
-			rules: []drainRule{drainRuleFor("b", behaviorSkip, drainRuleEntry{Selector: typo()}), drainRuleFor("a", behaviorDrain, web)},
-			pod:   newPod("p"), want: Evict, why: ReasonEvictable},
-		"a later rule does not free the pod": {
-			rules: []drainRule{drainRuleFor("a", behaviorSkip, drainRuleEntry{Selector: typo()}), drainRuleFor("b", behaviorDrain, web)},
-			pod:   newPod("p"), want: Deny, why: ReasonDrainRuleUnclear},
-		"an unknown behavior holds its pods": {rules: []drainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p"), want: Deny,
-			why: ReasonDrainRuleUnclear},
-		"and no others": {rules: []drainRule{drainRuleFor("a", "Spare", db)}, pod: newPod("p"), want: Evict,
-			why: ReasonEvictable},
-		"a terminating pod is not held": {rules: []drainRule{drainRuleFor("a", "Spare", web)}, pod: newPod("p", terminating),
-			want: Wait, why: ReasonTerminating},
-		"an order with Skip holds no Pod": {reason: "the webhook refuses it, the drain ignores it",
-			rules: []drainRule{ordered(drainRuleFor("a", behaviorSkip, web), 5)}, pod: newPod("p"), want: Ignore, why: ReasonSkipped},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			rules := rulesOf(tc.rules...).For(DrainedMachine{Namespace: "fleet"})
-			got := Decide(tc.pod, ClusterAPIRules(rules, read))
-			if got.Action != tc.want || got.Reason != tc.why || got.Order != tc.order {
-				t.Errorf("%s: want %s/%s order %d, got %+v", tc.reason, tc.want, tc.why, tc.order, got)
-			}
-		})
-	}
+	p := newPod("p")
+	const skipped, evicted, unclear, ninth = "Ignore Skipped", "Evict Evictable", "Deny DrainRuleUnclear", "Evict Evictable 9"
+	decide(t, brief, map[string]ruling{
+		"no rule drains":                         {p, capi(), evicted},
+		"a rule that means nothing else":         {p, capi(skips(db)), evicted},
+		"Skip":                                   {p, capi(skips(web)), skipped},
+		"no pod selectors mean all pods":         {p, capi(skips()), skipped},
+		"an empty entry means all pods":          {p, capi(skips(drainRuleEntry{Selector: newSelector(&metav1.LabelSelector{})})), skipped},
+		"entries are alternatives":               {p, capi(skips(db, web)), skipped},
+		"Drain gives its order":                  {p, capi(drains("a", -3, web)), "Evict Evictable -3"},
+		"Drain without an order is 0":            {p, capi(drainRuleFor("a", behaviorDrain, web)), evicted},
+		"WaitCompleted":                          {p, capi(completes), "Wait WaitCompleted"},
+		"WaitCompleted of a completed pod":       {newPod("p", inPhase(corev1.PodFailed)), capi(completes), "Ignore Completed"},
+		"the first by name decides":              {p, capi(drainRuleFor("b", behaviorSkip), drains("a", 9)), ninth},
+		"names are compared as bytes":            {p, capi(drainRuleFor("r2", behaviorSkip), drains("r10", 9)), ninth},
+		"the pod's label comes before":           {newPod("p", labeled(drainLabelKey, "wait-completed")), capi(skips()), "Wait WaitCompleted"},
+		"DaemonSet pods come before":             {newPod("p", byDaemonSet), capi(drains("a", 0)), "Ignore DaemonSetPod"},
+		"both selectors of an entry count":       {p, capi(skips(inTeam("db"))), evicted},
+		"a namespace selector that matches":      {p, capi(skips(inTeam("web"))), skipped},
+		"an unread namespace holds":              {newPod("p", elsewhere), capi(skips(inTeam("web"))), unclear},
+		"an unread namespace that is not needed": {newPod("p", elsewhere), capi(skips(web)), skipped},
+		"an unread namespace, other pods":        {newPod("p", elsewhere, labeled("app", "db")), capi(skips(inTeam("web"))), evicted},
+		"a broken selector holds":                {p, capi(skips(broken)), unclear},
+		"but not another namespace":              {p, capi(skips(elsewhereBroken)), evicted},
+		"nor what another entry decides":         {p, capi(skips(broken, web)), skipped},
+		"nor what an earlier rule decides":       {p, capi(earlier, drains("a", 0, web)), evicted},
+		"a later rule does not free the pod":     {p, capi(skips(broken), drains("b", 0, web)), unclear},
+		"an unknown behavior holds its pods":     {p, capi(spares(web)), unclear},
+		"and no others":                          {p, capi(spares(db)), evicted},
+		"a terminating pod is not held":          {newPod("p", terminating), capi(spares(web)), "Wait Terminating"},
+		"an order with Skip holds no Pod":        {p, capi(ordered), skipped},
+		"no namespaces were read": {p, ClusterAPIRules(rulesOf(
+			skips(drainRuleEntry{NamespaceSelector: labelsAre("team", "web")})).For(DrainedMachine{Namespace: "fleet"}), nil), unclear},
+		"nil means no rules": {p, ClusterAPIRules(MachineDrainRules(nil).For(DrainedMachine{}), nil), evicted},
+	})
 }
 
-func TestMachineDrainRules_For(t *testing.T) {
+func TestDrainRulesFor(t *testing.T) {
 	of := func(name string, machines ...drainRuleEntry) drainRule {
 		rule := drainRuleFor(name, behaviorSkip)
 		rule.spec.Machines = machines
@@ -160,7 +128,7 @@ func TestMachineDrainRules_For(t *testing.T) {
 		of("f-not-production", drainRuleEntry{ClusterSelector: expression("stage", "NotIn", "production")}),
 		elsewhere,
 	)
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		machine DrainedMachine
 		want    string
 	}{
@@ -173,36 +141,35 @@ func TestMachineDrainRules_For(t *testing.T) {
 			"a-all c-production d-either f-not-production g-typo"},
 		"rules of other namespaces are out":  {DrainedMachine{Namespace: "other"}, "elsewhere"},
 		"a namespace without rules has none": {DrainedMachine{Namespace: "third"}, ""},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, key := range namesOf(all.For(tc.machine)) {
 				got = append(got, key.Name)
 			}
-			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			require.Equal(t, tc.want, strings.Join(got, " "))
 		})
 	}
 
-	verdict := func(rules ...drainRule) func(DrainedMachine) Action {
-		return func(m DrainedMachine) Action {
-			return Decide(newPod("p"), ClusterAPIRules(rulesOf(rules...).For(m), read)).Action
-		}
+	typed := drainRuleEntry{Selector: typo()}
+	typedIn := drainRuleEntry{Selector: typo(), ClusterSelector: production.ClusterSelector}
+	linuxMachine := DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}
+	unread := DrainedMachine{Namespace: "fleet", ClusterUnread: true}
+	ofProduction := DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}}
+	p := newPod("p")
+	rules := func(m DrainedMachine, machines drainRuleEntry) []Rule {
+		return ClusterAPIRules(rulesOf(of("a", machines)).For(m), read)
 	}
-	require.Equal(t, Deny, verdict(of("a", production))(DrainedMachine{Namespace: "fleet", ClusterUnread: true}))
-	require.Equal(t, Deny, verdict(
-		of("a", drainRuleEntry{Selector: typo()}))(DrainedMachine{Namespace: "fleet", Labels: map[string]string{"os": "linux"}}))
-	require.Equal(t, Evict, verdict(
-		of("a", drainRuleEntry{Selector: typo(), ClusterSelector: production.ClusterSelector}))(DrainedMachine{Namespace: "fleet"}))
-	require.Equal(t, Ignore, verdict(
-		of("a", production))(DrainedMachine{Namespace: "fleet", ClusterLabels: map[string]string{"stage": "production"}}))
-	require.Equal(t, Deny, Decide(newPod("p"), ClusterAPIRules(rulesOf(of("a", linux)), read)).Action,
-		"without a Machine it is not clear whether the rule applies")
+	decide(t, brief, map[string]ruling{
+		"it is not clear whether it is meant":  {p, rules(unread, production), "Deny DrainRuleUnclear"},
+		"an invalid selector of Machines":      {p, rules(linuxMachine, typed), "Deny DrainRuleUnclear"},
+		"one that is not of the Cluster":       {p, rules(DrainedMachine{Namespace: "fleet"}, typedIn), "Evict Evictable"},
+		"it is meant":                          {p, rules(ofProduction, production), "Ignore Skipped"},
+		"For was not called: nothing is clear": {p, ClusterAPIRules(rulesOf(of("a", linux)), read), "Deny DrainRuleUnclear"},
+	})
 }
 
-func TestMachineDrainRules_AnInvalidRuleIsNamedAndHurtsOnlyItself(t *testing.T) {
+func TestInvalidDrainRule(t *testing.T) {
 	odd := drainRuleFor("c-odd", behaviorSkip, drainRuleEntry{Selector: labelsAre("app", "odd")})
 	odd.spec.Drain.Order = ptr.To[int32](1)
 	rules := rulesOf(
@@ -210,47 +177,12 @@ func TestMachineDrainRules_AnInvalidRuleIsNamedAndHurtsOnlyItself(t *testing.T) 
 		drainRuleFor("a-bad", "Spare", drainRuleEntry{Selector: labelsAre("tier", "db")}), odd,
 	)
 	want := []string{`MachineDrainRule fleet/a-bad: spec.drain.behavior: unknown behavior "Spare"`}
-	if diff := cmp.Diff(want, problemsOf(rules)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	pods := []*corev1.Pod{newPod("web"), newPod("db", labeled("tier", "db")), newPod("rest", labeled("app", "rest")),
-		newPod("odd", labeled("app", "odd"))}
-	plan := func(rules MachineDrainRules) []string {
-		rules = rules.For(DrainedMachine{Namespace: "fleet"})
-		return lines(Planner{Rules: ClusterAPIRules(rules, nil)}.Plan([]NodePods{{Node: testNode, Pods: pods}}, Facts{}))
-	}
-	held := []string{
-		"node-a db Deny DrainRuleUnclear", "node-a odd Ignore Skipped", "node-a rest Evict Evictable", "node-a web Ignore Skipped",
-	}
-	if diff := cmp.Diff(held, plan(rules)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	got := Decide(pods[1], ClusterAPIRules(rules.For(DrainedMachine{Namespace: "fleet"}), nil)).Message
-	require.Equal(t, "it is not clear whether the Pod may go: "+want[0]+"; correct or delete the rule", got)
-}
-
-func TestMachineDrainRules_NilMeansNoRules(t *testing.T) {
-	var none MachineDrainRules
-	require.Empty(t, namesOf(none))
-	require.Equal(t, Evict, Decide(newPod("p"), ClusterAPIRules(none.For(DrainedMachine{}), nil)).Action)
-	require.Equal(t, Deny, Decide(newPod("p"), ClusterAPIRules(rulesOf(
-		drainRuleFor("a", behaviorSkip, drainRuleEntry{NamespaceSelector: labelsAre("team", "web")}),
-	).For(DrainedMachine{Namespace: "fleet"}), nil)).Action, "the namespaces were not read")
-}
-
-func TestMachineDrainRules_TheOrderOfTheListDoesNotMatter(t *testing.T) {
-	rules := []drainRule{
-		drainRuleFor("c", behaviorSkip), drainRuleFor("a", behaviorWaitCompleted, drainRuleEntry{Selector: typo()}),
-		drainRuleFor("b", behaviorDrain, drainRuleEntry{Selector: labelsAre("app", "web")}), drainRuleFor("d", ""),
-	}
-	want := rulesOf(rules...)
-	random := rand.New(rand.NewPCG(3, 4))
-	for range 10 {
-		random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
-		got := rulesOf(rules...)
-		require.Equal(t, namesOf(want), namesOf(got))
-		require.Equal(t, problemsOf(want), problemsOf(got))
-	}
+	require.Equal(t, want, problemsOf(rules))
+	db := newPod("db", labeled("tier", "db"))
+	mine := ClusterAPIRules(rules.For(DrainedMachine{Namespace: "fleet"}), nil)
+	require.Equal(t, []string{"db Deny DrainRuleUnclear", "rest Evict Evictable", "web Ignore Skipped"},
+		lines(planOf(mine, Facts{}, newPod("web"), db, newPod("rest", labeled("app", "rest")))))
+	require.Equal(t, "it is not clear whether the Pod may go: "+want[0]+"; correct or delete the rule", Decide(db, mine).Message)
 }
 
 // namesOf returns the names of rules in their order.

@@ -4,10 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -34,220 +32,154 @@ func readyNode(status corev1.ConditionStatus, since time.Duration) *corev1.Node 
 
 func silentFor(since time.Duration) *corev1.Node { return readyNode(corev1.ConditionUnknown, since) }
 
-// said prints a verdict: action, reason and grace period, "own" when the pod's own counts.
-func said(t *testing.T, p Policy, s Situation, pod *corev1.Pod) string {
+// graceful is the action, the reason and the grace period of a verdict, "own" when the pod's own counts.
+func graceful(v Verdict) string {
+	switch {
+	case !v.Action.leaves():
+		return brief(v)
+	case v.GracePeriodSeconds == nil:
+		return brief(v) + " own"
+	}
+	return brief(v) + " " + (time.Duration(*v.GracePeriodSeconds) * time.Second).String()
+}
+
+// governed is a pod in a situation under a policy, and what the default rules and the policy decide.
+type governed struct {
+	policy Policy
+	s      Situation
+	pod    *corev1.Pod
+	want   string
+}
+
+func govern(t *testing.T, cases map[string]governed) {
 	t.Helper()
-	s.Now = noon
-	before := pod.DeepCopy()
-	v := Decide(pod, append(DefaultRules(), p.Rule(s)))
-	if diff := cmp.Diff(before, pod); diff != "" {
-		t.Errorf("the pod was changed (-before +after):\n%s", diff)
-	}
-	text := v.Action.String() + " " + string(v.Reason)
-	if v.Action == Evict || v.Action == Delete {
-		if v.GracePeriodSeconds == nil {
-			return text + " own"
-		}
-		return text + " " + (time.Duration(*v.GracePeriodSeconds) * time.Second).String()
-	}
-	return text
-}
-
-func TestPolicy_UnreachableNodes(t *testing.T) {
-	table := *DefaultPolicy()
-	withGrace := func(seconds int64) Policy {
-		return Policy{SkipUnreachableAfter: 5 * time.Minute, GracePeriod: &seconds}
-	}
-	type row struct {
-		policy Policy
-		s      Situation
-		pod    *corev1.Pod
-		want   string
-	}
-	cases := map[string]row{
-		"the zero policy has no opinion": {Policy{}, Situation{Node: silentFor(time.Hour), PoweredOff: true}, newPod("a"),
-			"Evict Evictable own"},
-		"the zero policy waits for terminating pods": {Policy{}, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(time.Hour, 30)),
-			"Wait Terminating"},
-		"a Node that is not ready answers": {table, Situation{Node: readyNode(corev1.ConditionFalse, time.Hour)}, newPod("a"),
-			"Evict Evictable own"},
-		"a Node without the condition answers": {table, Situation{Node: &corev1.Node{}}, newPod("a"), "Evict Evictable own"},
-		"silent for less than 5 minutes": {table, Situation{Node: silentFor(299 * time.Second)}, newPod("a"),
-			"Evict Evictable own"},
-		"then terminating pods are waited for": {table, Situation{Node: silentFor(299 * time.Second)},
-			newPod("a", deletedFor(time.Hour, 30)), "Wait Terminating"},
-		"silent for 5 minutes: a second of grace": {table, Situation{Node: silentFor(300 * time.Second)}, newPod("a"), "Evict Evictable 1s"},
-		"not what all others get":                 {withGrace(10), Situation{Node: silentFor(time.Hour)}, newPod("a"), "Evict Evictable 1s"},
-		"a pod with grace 0 of its own gets a second": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", ownGrace(0)),
-			"Evict Evictable 1s"},
-		"a termination that has just begun is waited for": {table, Situation{Node: silentFor(time.Hour)},
-			newPod("a", deletedFor(time.Minute, 3600)), "Wait Terminating"},
-		"and over like one of a second": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-2 * time.Minute)},
-			newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
-		"an hour counts from when it is silent": {table,
-			Situation{Node: silentFor(5*time.Minute + 61*time.Second), StartedAt: noon.Add(-time.Hour)},
-			newPod("a", deletedFor(30*time.Minute, 3600)), "Wait Terminating"},
-		"and is over a minute and a second later": {table,
-			Situation{Node: silentFor(5*time.Minute + 62*time.Second), StartedAt: noon.Add(-time.Hour)},
-			newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
-		"and from when the drain began": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-61 * time.Second)},
-			newPod("a", deletedFor(30*time.Minute, 3600)), "Wait Terminating"},
-		"to be over a minute and a second later": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon.Add(-62 * time.Second)},
-			newPod("a", deletedFor(30*time.Minute, 3600)), "Ignore StuckTerminating"},
-		"a huge grace period does not wrap": {table, Situation{Node: silentFor(time.Hour), StartedAt: noon}, newPod("a", deletedFor(0, 1<<62)),
-			"Wait Terminating"},
-		"a short one too": {table, Situation{Node: silentFor(time.Hour)}, newPod("a", deletedFor(30*time.Second, 1)),
-			"Wait Terminating"},
-		"a deletion without a grace period is left": {table, Situation{Node: silentFor(time.Hour)},
-			newPod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), "Wait Terminating"},
-		"a minute after its time a pod is skipped": {table, Situation{Node: silentFor(time.Hour)},
-			newPod("a", deletedFor(92*time.Second, 30)), "Ignore StuckTerminating"},
-		"another time may be asked for": {Policy{SkipUnreachableAfter: 2 * time.Hour}, Situation{Node: silentFor(time.Hour)},
-			newPod("a", deletedFor(92*time.Second, 30)), "Wait Terminating"},
-
-		"off: deleted with a second of grace": {table, Situation{Node: silentFor(time.Minute), PoweredOff: true}, newPod("a"),
-			"Delete PoweredOff 1s"},
-		"off: an hour of grace is not waited for": {table, Situation{PoweredOff: true, StartedAt: noon.Add(-time.Hour)},
-			newPod("a", deletedFor(62*time.Second, 3600)), "Ignore StuckTerminating"},
-		"off counts even before the Node is silent": {table, Situation{Node: readyNode(corev1.ConditionTrue, time.Hour), PoweredOff: true},
-			newPod("a"), "Delete PoweredOff 1s"},
-		"off: terminating pods are skipped in time": {table, Situation{PoweredOff: true}, newPod("a", deletedFor(92*time.Second, 30)),
-			"Ignore StuckTerminating"},
-	}
+	rulings := map[string]ruling{}
 	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			require.NoError(t, tc.policy.Validate())
-			if got := said(t, tc.policy, tc.s, tc.pod); got != tc.want {
-				t.Errorf("want %q, got %q", tc.want, got)
-			}
-		})
+		require.NoError(t, tc.policy.Validate())
+		tc.s.Now = noon
+		rulings[name] = ruling{tc.pod, append(DefaultRules(), tc.policy.Rule(tc.s)), tc.want}
 	}
+	decide(t, graceful, rulings)
 }
 
-func TestPolicy_AGraceOfZeroIsRaised(t *testing.T) {
-	forced := func(*corev1.Pod, Verdict) (Verdict, error) {
-		return Verdict{Action: Evict, GracePeriodSeconds: new(int64(0))}, nil
+func TestPolicyUnreachable(t *testing.T) {
+	const (
+		own, second, skipped = "Evict Evictable own", "Evict Evictable 1s", "Ignore StuckTerminating"
+		waits, deleted       = "Wait Terminating", "Delete PoweredOff 1s"
+	)
+	table, long := *DefaultPolicy(), Policy{SkipUnreachableAfter: 2 * time.Hour}
+	graces := Policy{SkipUnreachableAfter: 5 * time.Minute, GracePeriod: new(int64(10))}
+	a, ownZero := newPod("a"), newPod("a", ownGrace(0))
+	noGrace := newPod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })
+	going := func(ago time.Duration, seconds int64) *corev1.Pod { return newPod("a", deletedFor(ago, seconds)) }
+	halfHour, due, early := going(30*time.Minute, 3600), going(92*time.Second, 30), going(time.Hour, 30)
+	since := func(node *corev1.Node, started time.Duration) Situation {
+		return Situation{Node: node, StartedAt: noon.Add(-started)}
 	}
-	got := Decide(newPod("a"), []Rule{forced, Policy{}.Rule(Situation{})})
-	if *got.GracePeriodSeconds != 1 {
-		t.Errorf("want a rule's 0 raised to 1, got %d", *got.GracePeriodSeconds)
-	}
+	silent, off := Situation{Node: silentFor(time.Hour)}, Situation{PoweredOff: true}
+	lately, lastly := Situation{Node: silentFor(299 * time.Second)}, Situation{Node: silentFor(300 * time.Second)}
+	hour := silentFor(time.Hour)
+	govern(t, map[string]governed{
+		"the zero policy has no opinion":                  {Policy{}, Situation{Node: hour, PoweredOff: true}, a, own},
+		"the zero policy waits for terminating pods":      {Policy{}, silent, early, waits},
+		"a Node that is not ready answers":                {table, Situation{Node: readyNode(corev1.ConditionFalse, time.Hour)}, a, own},
+		"a Node without the condition answers":            {table, Situation{Node: &corev1.Node{}}, a, own},
+		"silent for less than 5 minutes":                  {table, lately, a, own},
+		"then terminating pods are waited for":            {table, lately, early, waits},
+		"silent for 5 minutes: a second of grace":         {table, lastly, a, second},
+		"not what all others get":                         {graces, silent, a, second},
+		"a pod with grace 0 of its own gets a second":     {table, silent, ownZero, second},
+		"a termination that has just begun is waited for": {table, silent, going(time.Minute, 3600), waits},
+		"and over like one of a second":                   {table, since(hour, 2*time.Minute), going(62*time.Second, 3600), skipped},
+		"an hour counts from when it is silent":           {table, since(silentFor(5*time.Minute+61*time.Second), time.Hour), halfHour, waits},
+		"and is over a second later":                      {table, since(silentFor(5*time.Minute+62*time.Second), time.Hour), halfHour, skipped},
+		"and from when the drain began":                   {table, since(hour, 61*time.Second), halfHour, waits},
+		"to be over a minute and a second later":          {table, since(hour, 62*time.Second), halfHour, skipped},
+		"a huge grace period does not wrap":               {table, since(hour, 0), going(0, 1<<62), waits},
+		"a short one too":                                 {table, silent, going(30*time.Second, 1), waits},
+		"a deletion without a grace period is left":       {table, silent, noGrace, waits},
+		"a minute after its time a pod is skipped":        {table, silent, due, skipped},
+		"another time may be asked for":                   {long, silent, due, waits},
+		"off: deleted with a second of grace":             {table, Situation{Node: silentFor(time.Minute), PoweredOff: true}, a, deleted},
+		"off: an hour of grace is not waited for": {table, Situation{PoweredOff: true, StartedAt: noon.Add(-time.Hour)},
+			going(62*time.Second, 3600), skipped},
+		"off counts even before the Node is silent": {table, Situation{Node: readyNode(corev1.ConditionTrue, time.Hour), PoweredOff: true}, a,
+			deleted},
+		"off: terminating pods are skipped in time": {table, off, due, skipped},
+	})
 }
 
-func TestPolicy_Escalation(t *testing.T) {
+func TestPolicyEscalation(t *testing.T) {
 	staged := Policy{GracePeriod: new(int64(90)), DeleteAfter: 20 * time.Minute}
 	ago := func(d time.Duration) Situation { return Situation{StartedAt: noon.Add(-d)} }
-	ds := newPod("ds", ownedBy("apps/v1", "DaemonSet"))
-	cases := map[string]struct {
-		policy Policy
-		s      Situation
-		pod    *corev1.Pod
-		want   string
-	}{
-		"the zero policy evicts for ever":    {Policy{}, Situation{StartedAt: time.Time{}.Add(1)}, newPod("a"), "Evict Evictable own"},
-		"a grace period for all":             {staged, ago(0), newPod("a"), "Evict Evictable 1m30s"},
-		"a start in the future is now":       {staged, ago(-time.Hour), newPod("a"), "Evict Evictable 1m30s"},
-		"without a start nothing is deleted": {staged, Situation{}, newPod("a"), "Evict Evictable 1m30s"},
-		"shortly before the time":            {staged, ago(20*time.Minute - 1), newPod("a"), "Evict Evictable 1m30s"},
-		"then Pods are deleted":              {staged, ago(20 * time.Minute), newPod("a"), "Delete Escalated 1m30s"},
-		"what terminates is waited for":      {staged, ago(20 * time.Minute), newPod("a", deletedFor(time.Minute, 90)), "Wait Terminating"},
+	a, going, ds := newPod("a"), newPod("a", deletedFor(time.Minute, 90)), newPod("ds", byDaemonSet)
+	govern(t, map[string]governed{
+		"the zero policy evicts for ever":    {Policy{}, Situation{StartedAt: time.Time{}.Add(1)}, a, "Evict Evictable own"},
+		"a grace period for all":             {staged, ago(0), a, "Evict Evictable 1m30s"},
+		"a start in the future is now":       {staged, ago(-time.Hour), a, "Evict Evictable 1m30s"},
+		"without a start nothing is deleted": {staged, Situation{}, a, "Evict Evictable 1m30s"},
+		"shortly before the time":            {staged, ago(20*time.Minute - 1), a, "Evict Evictable 1m30s"},
+		"then Pods are deleted":              {staged, ago(20 * time.Minute), a, "Delete Escalated 1m30s"},
+		"what terminates is waited for":      {staged, ago(20 * time.Minute), going, "Wait Terminating"},
 		"it deletes no DaemonSet pod":        {staged, ago(20 * time.Minute), ds, "Ignore DaemonSetPod"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			require.NoError(t, tc.policy.Validate())
-			if got := said(t, tc.policy, tc.s, tc.pod); got != tc.want {
-				t.Errorf("want %q, got %q", tc.want, got)
-			}
-		})
-	}
+	})
 }
 
-func TestPolicy_WhatRulesDenyOrLetWait(t *testing.T) {
+func TestPolicyIsLast(t *testing.T) {
 	as := func(a Action) Rule {
 		return func(*corev1.Pod, Verdict) (Verdict, error) {
 			return Verdict{Action: a, Reason: "Custom", Order: 7}, nil
 		}
 	}
-	policies := map[string]Policy{"delete": {DeleteAfter: 1}, "off": *DefaultPolicy()}
 	s := Situation{Now: noon, StartedAt: noon.Add(-time.Hour), PoweredOff: true}
-	for name, p := range policies {
+	for want, p := range map[string]Policy{"Delete Escalated 7": {DeleteAfter: 1}, "Delete PoweredOff 7": *DefaultPolicy()} {
 		for action, want := range map[Action]string{
-			Deny: "Deny Custom", Ignore: "Ignore Custom", Undecided: "Deny NoVerdict", Wait: "Wait Custom",
-			Evict: map[string]string{"delete": "Delete Escalated", "off": "Delete PoweredOff"}[name],
+			Deny: "Deny Custom 7", Ignore: "Ignore Custom 7", Undecided: "Deny NoVerdict 7", Wait: "Wait Custom 7", Evict: want,
 		} {
-			v := Decide(newPod("a"), []Rule{as(action), p.Rule(s)})
-			if got := v.Action.String() + " " + string(v.Reason); got != want {
-				t.Errorf("%s of %s: want %q, got %q", name, action, want, got)
-			}
-			if v.Action == Delete && v.Order != 7 {
-				t.Errorf("want the order kept, got %d", v.Order)
-			}
+			require.Equal(t, want, brief(Decide(newPod("a"), []Rule{as(action), p.Rule(s)})))
 		}
 	}
+	forced := func(*corev1.Pod, Verdict) (Verdict, error) {
+		return Verdict{Action: Evict, Reason: "Forced", GracePeriodSeconds: new(int64(0))}, nil
+	}
+	require.Equal(t, "Evict Forced 1s", graceful(Decide(newPod("a"), []Rule{forced, Policy{}.Rule(Situation{})})), "0 is raised")
 }
 
-func TestPolicy_InAPlan(t *testing.T) {
-	ordered := func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-		if pod.Name == "late" || pod.Name == "gone" {
-			prev.Order = 5
-		}
-		return prev, nil
-	}
-	plan := func(p Policy, s Situation, pods ...*corev1.Pod) []string {
+func TestPolicyInAPlan(t *testing.T) {
+	plan := func(p Policy, s Situation, early *corev1.Pod) []string {
 		s.Now = noon
-		rules := append([]Rule{ordered}, append(DefaultRules(), p.Rule(s))...)
-		return lines(Planner{Rules: rules}.Plan([]NodePods{{Node: testNode, Pods: pods}},
-			Facts{Budgets: []*policyv1.PodDisruptionBudget{newBudget("pdb", 0)}}))
+		rules := append([]Rule{named(setOrder(5), "late")}, append(DefaultRules(), p.Rule(s))...)
+		return lines(planOf(rules, budgeted(newBudget("pdb", 0)), early, newPod("late")))
 	}
-	early, late := newPod("early"), newPod("late")
-	check := func(what string, want, got []string) {
-		t.Helper()
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
-	}
-	check("evictions honour the budget", []string{"node-a early Wait BudgetExhausted", "node-a late Wait LowerOrder"},
-		plan(Policy{}, Situation{}, early, late))
-	check("deletions ignore budgets and keep orders", []string{"node-a early Delete Escalated", "node-a late Wait LowerOrder"},
-		plan(Policy{DeleteAfter: 1}, Situation{StartedAt: noon.Add(-1)}, early, late))
-	check("skipped pods hold no order back", []string{"node-a early Ignore StuckTerminating", "node-a late Wait BudgetExhausted"},
-		plan(*DefaultPolicy(), Situation{Node: silentFor(time.Hour)}, newPod("early", deletedFor(time.Hour, 30)), late))
+	require.Equal(t, []string{"early Wait BudgetExhausted", "late Wait LowerOrder"}, plan(Policy{}, Situation{}, newPod("early")),
+		"evictions honour the budget")
+	require.Equal(t, []string{"early Delete Escalated", "late Wait LowerOrder"},
+		plan(Policy{DeleteAfter: 1}, Situation{StartedAt: noon.Add(-1)}, newPod("early")), "deletions ignore budgets and keep orders")
+	require.Equal(t, []string{"early Ignore StuckTerminating", "late Wait BudgetExhausted"},
+		plan(*DefaultPolicy(), Situation{Node: silentFor(time.Hour)}, newPod("early", deletedFor(time.Hour, 30))),
+		"skipped pods hold no order back")
 }
 
-func TestPolicyValidate_NamesEverythingThatIsWrong(t *testing.T) {
+func TestPolicyValidate(t *testing.T) {
 	err := Policy{GracePeriod: new(int64(0)), DeleteAfter: -1, SkipUnreachableAfter: -1}.Validate()
-	for _, want := range []string{
-		"GracePeriod must be at least 1, is 0", "DeleteAfter and SkipUnreachableAfter must not be negative",
-	} {
-		require.ErrorContains(t, err, want)
-	}
+	require.ErrorContains(t, err, "GracePeriod must be at least 1, is 0")
+	require.ErrorContains(t, err, "DeleteAfter and SkipUnreachableAfter must not be negative")
 	require.NoError(t, Policy{}.Validate())
 }
 
 func TestDeleteBy(t *testing.T) {
-	cases := map[string]struct {
-		left time.Duration
-		pod  *corev1.Pod
-		want string
-	}{
-		"more than the grace period is left":   {31 * time.Second, newPod("a", ownGrace(30)), "Evict own"},
-		"the grace period is left":             {30 * time.Second, newPod("a", ownGrace(30)), "Delete 30s"},
-		"less is left":                         {12 * time.Second, newPod("a", ownGrace(30)), "Delete 12s"},
-		"more than will ever be left":          {10 * time.Minute, newPod("a", ownGrace(3600)), "Delete 10m0s"},
-		"the deadline has passed":              {-time.Hour, newPod("a"), "Delete 1s"},
-		"a Pod that is terminating":            {-time.Hour, newPod("a", deletedFor(time.Minute, 90)), "Wait own"},
-		"a Pod of a DaemonSet":                 {-time.Hour, newPod("a", ownedBy("apps/v1", "DaemonSet")), "Ignore own"},
-		"the default of a Pod without a grace": {30 * time.Second, newPod("a"), "Delete 30s"},
+	rules := func(left time.Duration) []Rule {
+		return append(DefaultRules(), DeleteBy(noon.Add(left), func() time.Time { return noon }))
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			v := Decide(tc.pod, append(DefaultRules(), DeleteBy(noon.Add(tc.left), func() time.Time { return noon })))
-			got := v.Action.String() + " own"
-			if v.GracePeriodSeconds != nil {
-				got = v.Action.String() + " " + (time.Duration(*v.GracePeriodSeconds) * time.Second).String()
-			}
-			require.Equal(t, tc.want, got)
-		})
-	}
+	half, hour := newPod("a", ownGrace(30)), newPod("a", ownGrace(3600))
+	decide(t, graceful, map[string]ruling{
+		"more than the grace period is left":   {half, rules(31 * time.Second), "Evict Evictable own"},
+		"the grace period is left":             {half, rules(30 * time.Second), "Delete Escalated 30s"},
+		"less is left":                         {half, rules(12 * time.Second), "Delete Escalated 12s"},
+		"more than will ever be left":          {hour, rules(10 * time.Minute), "Delete Escalated 10m0s"},
+		"the deadline has passed":              {newPod("a"), rules(-time.Hour), "Delete Escalated 1s"},
+		"a Pod that is terminating":            {newPod("a", deletedFor(time.Minute, 90)), rules(-time.Hour), "Wait Terminating"},
+		"a Pod of a DaemonSet":                 {newPod("a", byDaemonSet), rules(-time.Hour), "Ignore DaemonSetPod"},
+		"the default of a Pod without a grace": {newPod("a"), rules(30 * time.Second), "Delete Escalated 30s"},
+	})
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -57,9 +59,9 @@ func randomPod(random *rand.Rand, i int) *corev1.Pod {
 	return newPod(fmt.Sprintf("p%03d", i), chosen...)
 }
 
-// TestDecide_NoRuleListMakesAFailureGoAway tries many lists: the first error or denial ends the fold, no rule is asked after
+// TestRandomRules tries many lists: the first error or denial ends the fold, no rule is asked after
 // it, and every pod has an action and a reason.
-func TestDecide_NoRuleListMakesAFailureGoAway(t *testing.T) {
+func TestRandomRules(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		var said []Verdict
@@ -71,9 +73,7 @@ func TestDecide_NoRuleListMakesAFailureGoAway(t *testing.T) {
 		pod := randomPod(random, 0)
 		before := pod.DeepCopy()
 		got := Decide(pod, rules)
-		if diff := cmp.Diff(before, pod); diff != "" {
-			t.Fatalf("seed %d: the pod was changed (-before +after):\n%s", seed, diff)
-		}
+		require.Equal(t, before, pod, "seed %d: the pod was changed", seed)
 		checkFold(t, seed, got, said, failed, len(rules))
 	}
 }
@@ -99,15 +99,20 @@ func checkFold(t *testing.T, seed uint64, got Verdict, said []Verdict, failed []
 
 func decided(v Verdict) bool { return v.Action != Undecided && v.Action <= Deny && v.Reason != "" }
 
-func TestDecide_ANilRuleDenies(t *testing.T) {
-	got := Decide(newPod("p"), []Rule{evictRest, nil})
-	if diff := cmp.Diff(Verdict{Action: Deny, Reason: ReasonRuleFailed, Message: "drain rule 1 is nil"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+func randomBudget(random *rand.Rand, i int) *policyv1.PodDisruptionBudget {
+	allowed, desired := int32(random.IntN(4)), int32(random.IntN(4))
+	options := []budgetOption{healthy(desired+int32(random.IntN(6)), desired, desired+allowed)}
+	if random.IntN(3) == 0 {
+		options = append(options, limits("2", ""))
 	}
+	if random.IntN(5) == 0 {
+		options = append(options, unobserved)
+	}
+	return newBudget(fmt.Sprintf("b%d", i), allowed, options...)
 }
 
-// TestPlan_RandomPlansKeepTheirPromises looks at everything that a plan says about random pods, rules and budgets.
-func TestPlan_RandomPlansKeepTheirPromises(t *testing.T) {
+// TestRandomPlans looks at all that plans have about random pods, rules and budgets.
+func TestRandomPlans(t *testing.T) {
 	sets := [][]Rule{
 		nil, ClusterAPIRules(nil, nil), with(OrderByPriority), with(orderInText),
 		{ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, evictRest},
@@ -124,33 +129,23 @@ func TestPlan_RandomPlansKeepTheirPromises(t *testing.T) {
 			}
 			nodes = append(nodes, node)
 		}
-		var budgets []*policyv1.PodDisruptionBudget
+		var budgets, before []*policyv1.PodDisruptionBudget
 		for i := range random.IntN(3) {
-			allowed := int32(random.IntN(4))
-			desired := int32(random.IntN(4))
-			options := []budgetOption{healthy(desired+int32(random.IntN(6)), desired, desired+allowed)}
-			if random.IntN(3) == 0 {
-				options = append(options, limits("2", ""))
-			}
-			if random.IntN(5) == 0 {
-				options = append(options, unobserved)
-			}
-			budgets = append(budgets, newBudget(fmt.Sprintf("b%d", i), allowed, options...))
+			budgets = append(budgets, randomBudget(random, i))
+			before = append(before, budgets[i].DeepCopy())
 		}
-		planner := Planner{Rules: sets[random.IntN(len(sets))]}
-		facts := Facts{Budgets: budgets}
+		planner, facts := Planner{Rules: sets[random.IntN(len(sets))]}, Facts{Budgets: budgets}
 		plan := planner.Plan(nodes, facts)
+		require.Equal(t, before, budgets, "a budget was changed")
 		checkPlan(t, seed, plan, budgets)
-		want := fmt.Sprint(plan.Permanent(0), plan.Warnings(0), plan.Summary(0), plan.Blockers(0), lines(plan))
 		for _, node := range nodes {
 			random.Shuffle(len(node.Pods), func(i, j int) { node.Pods[i], node.Pods[j] = node.Pods[j], node.Pods[i] })
 		}
 		random.Shuffle(len(budgets), func(i, j int) { budgets[i], budgets[j] = budgets[j], budgets[i] })
-		again := planner.Plan(nodes, facts)
-		got := fmt.Sprint(again.Permanent(0), again.Warnings(0), again.Summary(0), again.Blockers(0), lines(again))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("seed %d: the order of the input shows (-want +got):\n%s", seed, diff)
+		text := func(p Plan) string {
+			return fmt.Sprint(p.Permanent(0), p.Warnings(0), p.Summary(0), p.Blockers(0), lines(p))
 		}
+		require.Equal(t, text(plan), text(planner.Plan(nodes, facts)), "seed %d: the order of the input shows", seed)
 	}
 }
 
@@ -181,4 +176,73 @@ func checkPlan(t *testing.T, seed uint64, plan Plan, budgets []*policyv1.PodDisr
 			t.Fatalf("seed %d: evicts %d of budget %s that allows %d", seed, taken[name], name, b.Status.DisruptionsAllowed)
 		}
 	}
+}
+
+// someSelector draws one; some are nil, empty or invalid.
+func someSelector(rng *rand.Rand) *metav1.LabelSelector {
+	value := func() string { return []string{"1", "2", "3", "not a label value"}[rng.IntN(4)] }
+	s := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	for _, key := range []string{"a", "b", "c"} {
+		switch rng.IntN(6) {
+		case 0:
+			s.MatchLabels[key] = value()
+		case 1:
+			operators := []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists,
+				"Unknown"}
+			e := metav1.LabelSelectorRequirement{Key: key, Operator: operators[rng.IntN(4)]}
+			if e.Operator != metav1.LabelSelectorOpExists {
+				e.Values = []string{value()}
+			}
+			s.MatchExpressions = append(s.MatchExpressions, e)
+		case 2:
+			if rng.IntN(8) == 0 {
+				return nil
+			}
+		}
+	}
+	return s
+}
+
+// The API server asks every budget of the namespace. What this package leaves out must make no difference.
+func TestPlanFindsBudgets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	namespaces := []string{"default", "other"}
+	for round := range 200 {
+		node := NodePods{Node: testNode}
+		for i := range 12 {
+			p := newPod(fmt.Sprintf("p%02d", i))
+			p.Namespace, p.Labels = namespaces[rng.IntN(2)], map[string]string{}
+			for _, key := range []string{"a", "b", "c"} {
+				if rng.IntN(3) > 0 {
+					p.Labels[key] = fmt.Sprint(1 + rng.IntN(3))
+				}
+			}
+			node.Pods = append(node.Pods, p)
+		}
+		var budgets []*policyv1.PodDisruptionBudget
+		for i := range 10 {
+			pdb := newBudget(fmt.Sprintf("b%02d", i), 1, selecting(someSelector(rng)))
+			pdb.Namespace = namespaces[rng.IntN(2)]
+			budgets = append(budgets, pdb)
+		}
+		rng.Shuffle(len(budgets), func(i, j int) { budgets[i], budgets[j] = budgets[j], budgets[i] })
+		node.Pods = append(node.Pods, node.Pods[0]) // listed twice
+		for _, d := range (Planner{}).Plan([]NodePods{node}, Facts{Budgets: budgets}).Decisions {
+			if want := budgetsByServer(d.Pod, budgets); !slices.Equal(want, d.Budgets) {
+				t.Fatalf("round %d: pod with %v: want %v, got %v", round, d.Pod.Labels, want, d.Budgets)
+			}
+		}
+	}
+}
+
+func budgetsByServer(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []types.NamespacedName {
+	var names []types.NamespacedName
+	for _, pdb := range budgets {
+		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+		if err == nil && pdb.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+			names = append(names, types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name})
+		}
+	}
+	slices.SortFunc(names, compareKeys)
+	return names
 }
