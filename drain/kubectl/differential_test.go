@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/machinist-dev/machinist/drain"
@@ -18,8 +19,8 @@ import (
 // scenes is how many Nodes the random test looks at, with 1 to 6 pods each.
 const scenes = 4000
 
-// TestRules_RandomPodsGetTheVerdictsAndWordsOfKubectl is the acceptance of this package: kubectl's own code is the judge.
-func TestRules_RandomPodsGetTheVerdictsAndWordsOfKubectl(t *testing.T) {
+// TestRules is the acceptance of this package: kubectl's own code is the judge.
+func TestRules(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -31,9 +32,6 @@ func TestRules_RandomPodsGetTheVerdictsAndWordsOfKubectl(t *testing.T) {
 				input[i] = byte(random.Uint32())
 			}
 			compare(t, draw(&bits{rest: input}, time.Now()), hit)
-			if t.Failed() {
-				t.Fatalf("seed %d", seed)
-			}
 		}
 	})
 	t.Logf("%v", hit)
@@ -94,12 +92,8 @@ func compare(t *testing.T, s scene, hit map[string]int) {
 	slices.Sort(errs)
 	slices.Sort(theirs.errors) // kubectl prints them in the order of a map
 	got := opinion{deletes: deletes, errors: errs, warnings: theirs.warnings}
-	if diff := cmp.Diff(theirs, got, cmp.AllowUnexported(opinion{}), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("the Node as a whole (-kubectl +ours):\n%s", diff)
-	}
-	if diff := cmp.Diff(before, s.pods); diff != "" {
-		t.Errorf("pods were changed (-before +after):\n%s", diff)
-	}
+	require.Empty(t, cmp.Diff(theirs, got, cmp.AllowUnexported(opinion{}), cmpopts.EquateEmpty()), "the Node as a whole (-kubectl +ours)")
+	require.Equal(t, before, s.pods, "pods were changed")
 }
 
 func comparePod(t *testing.T, s *scene, pod *corev1.Pod, ours drain.Verdict, hit map[string]int) {
@@ -116,9 +110,8 @@ func comparePod(t *testing.T, s *scene, pod *corev1.Pod, ours drain.Verdict, hit
 	if ours.Action == drain.Deny {
 		got.errors = []string{ours.Message + ": " + name}
 	}
-	if diff := cmp.Diff(theirs, got, cmp.AllowUnexported(opinion{}), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("%s got %+v (-kubectl +ours):\n%s\npod: %+v\noptions: %+v", name, ours, diff, pod, s.options)
-	}
+	require.Empty(t, cmp.Diff(theirs, got, cmp.AllowUnexported(opinion{}), cmpopts.EquateEmpty()),
+		"%s got %+v (-kubectl +ours)\npod: %+v\noptions: %+v", name, ours, pod, s.options)
 
 	hit[ours.Action.String()+" "+string(ours.Reason)]++
 	if owner := metaController(pod); goes && owner == "DaemonSet" && ours.Reason == drain.ReasonFinished {
@@ -135,18 +128,15 @@ func compareWarnings(t *testing.T, s *scene, pod *corev1.Pod, ours drain.Verdict
 		hit["warning kept: "+theirs]++
 	}
 	if ours.Action == drain.Deny || ours.Action == drain.Ignore { // it stays: what was said about its going does not matter
-		if got := strings.Join(ours.Warnings, "; "); got != theirs {
-			t.Errorf("%s: kubectl warns of %q, we of %q", pod.Name, theirs, got)
-		}
+		require.Equal(t, theirs, strings.Join(ours.Warnings, "; "), "the warnings of kubectl and ours about %s", pod.Name)
 		return
 	}
-	if theirs != "" && (len(ours.Warnings) == 0 || ours.Warnings[len(ours.Warnings)-1] != theirs) {
-		t.Errorf("%s: kubectl warns of %q, we of %q", pod.Name, theirs, ours.Warnings)
+	if theirs != "" {
+		require.NotEmpty(t, ours.Warnings)
+		require.Equal(t, theirs, ours.Warnings[len(ours.Warnings)-1], "the last warning about %s", pod.Name)
 	}
 	want := warningsOneByOne(s, pod)
-	if diff := cmp.Diff(want, ours.Warnings, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("%s: warnings (-kubectl's filters one by one +ours):\n%s\npod: %+v", pod.Name, diff, pod)
-	}
+	require.Empty(t, cmp.Diff(want, ours.Warnings, cmpopts.EquateEmpty()), "(-kubectl's filters one by one +ours) pod: %+v", pod)
 	for _, warning := range want {
 		if warning != theirs {
 			hit["warning kubectl loses: "+warning]++
@@ -208,7 +198,7 @@ func metaController(pod *corev1.Pod) string {
 	return ""
 }
 
-func FuzzRulesDecideAsKubectl(f *testing.F) {
+func FuzzRules(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a pod without anything"))
 	for seed := range uint64(20) {

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -39,7 +38,7 @@ func harmless() map[string]string {
 	}
 }
 
-func TestNewHelper_KnowsEveryFieldThatTheZeroValueMakesUnsafe(t *testing.T) {
+func TestHelperFields(t *testing.T) {
 	h, err := NewHelper(t.Context(), fake.NewClientset(), HelperOptions{Timeout: time.Minute})
 	require.NoError(t, err)
 	want := map[string]any{
@@ -71,7 +70,7 @@ func TestNewHelper_KnowsEveryFieldThatTheZeroValueMakesUnsafe(t *testing.T) {
 	}
 }
 
-func TestNewHelper_HandsEveryOptionOn(t *testing.T) {
+func TestHelperOptions(t *testing.T) {
 	var out bytes.Buffer
 	h, err := NewHelper(t.Context(), fake.NewClientset(), HelperOptions{Options: Options{
 		KubectlOptions: drain.KubectlOptions{
@@ -88,29 +87,21 @@ func TestNewHelper_HandsEveryOptionOn(t *testing.T) {
 	got := []any{h.Force, h.IgnoreAllDaemonSets, h.DeleteEmptyDirData, h.Timeout, out.String(), h.PodSelector,
 		h.SkipWaitForDeleteTimeoutSeconds, len(h.AdditionalFilters)}
 	want := []any{true, true, true, time.Minute, "a\nb\n", "app=web", 90, 1}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	require.Equal(t, want, got)
 }
 
-func TestNewHelper_SaysWhatIsWrong(t *testing.T) {
-	cases := map[string]struct {
-		change func(*HelperOptions)
-		want   string
-	}{
-		"no timeout":         {func(o *HelperOptions) { o.Timeout = 0 }, "a Timeout above 0 is required"},
-		"a negative timeout": {func(o *HelperOptions) { o.Timeout = -1 }, "got -1ns"},
-		"a rule":             {func(o *HelperOptions) { o.Additional = drain.DefaultRules() }, "applies no Additional rules"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			o := HelperOptions{Timeout: time.Minute}
-			tc.change(&o)
-			h, err := NewHelper(t.Context(), fake.NewClientset(), o)
-			require.ErrorContains(t, err, tc.want)
-			require.Nil(t, h)
-			require.NotContains(t, err.Error(), "\n", "one mistake, one line")
-		})
+func TestHelperErrors(t *testing.T) {
+	for want, o := range map[string]HelperOptions{
+		"a Timeout above 0 is required": {},
+		"got -1ns":                      {Timeout: -1},
+		"applies no Additional rules": {
+			Timeout: time.Minute, Options: Options{KubectlOptions: drain.KubectlOptions{Additional: drain.DefaultRules()}},
+		},
+	} {
+		h, err := NewHelper(t.Context(), fake.NewClientset(), o)
+		require.ErrorContains(t, err, want)
+		require.Nil(t, h)
+		require.NotContains(t, err.Error(), "\n", "one mistake, one line")
 	}
 	var ctx context.Context
 	var client kubernetes.Interface
@@ -159,7 +150,7 @@ func cluster(n int, refuse func(attempt int) error) (client *fake.Clientset, evi
 
 func willing(int) error { return nil }
 
-func TestNewHelper_ItsWriterIsNeverUsedAtTheSameTime(t *testing.T) {
+func TestHelperWriter(t *testing.T) {
 	// A plain buffer: the race detector and the counts are the judges.
 	const pods = 40
 	client, evicted := cluster(pods, willing)
@@ -169,16 +160,12 @@ func TestNewHelper_ItsWriterIsNeverUsedAtTheSameTime(t *testing.T) {
 	require.NoError(t, kubectldrain.RunNodeDrain(h, oracleNode))
 	require.Equal(t, pods, evicted())
 	for line := range strings.Lines(out.String()) {
-		if !strings.HasPrefix(line, "evicting pod shop/web-") {
-			t.Errorf("a mangled line: %q", line)
-		}
+		require.True(t, strings.HasPrefix(line, "evicting pod shop/web-"), "a mangled line: %q", line)
 	}
-	if n := strings.Count(out.String(), "\n"); n != pods {
-		t.Errorf("want %d lines, got %d", pods, n)
-	}
+	require.Equal(t, pods, strings.Count(out.String(), "\n"))
 }
 
-func TestNewHelper_ARefusedEvictionRestsBetweenAttempts(t *testing.T) {
+func TestHelperRests(t *testing.T) {
 	// With the zero value of EvictErrorRetryDelay kubectl would try some ten thousand times a second (Kubermatic's
 	// KubeOne #4105).
 	synctest.Test(t, func(t *testing.T) {
@@ -187,8 +174,6 @@ func TestNewHelper_ARefusedEvictionRestsBetweenAttempts(t *testing.T) {
 		h, err := NewHelper(t.Context(), client, HelperOptions{Timeout: 59 * time.Second, Out: &errOut})
 		require.NoError(t, err)
 		require.ErrorContains(t, kubectldrain.RunNodeDrain(h, oracleNode), "global timeout reached")
-		if n := strings.Count(errOut.String(), "(will retry after 5s)"); n != 12 {
-			t.Errorf("want an attempt every 5 s for 59 s, got %d", n)
-		}
+		require.Equal(t, 12, strings.Count(errOut.String(), "(will retry after 5s)"), "every 5 s for 59 s")
 	})
 }
