@@ -114,7 +114,7 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 	}
 	switch a.kind {
 	case answerAccepted:
-		s.count.accepted++
+		s.count["accepted"]++
 		asked.trusted = now.Add(acceptedFor)
 		if purse := b.budgets[asked.budget]; purse != nil && (asked.probe || asked.hopeless()) {
 			purse.forgive()
@@ -124,7 +124,7 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 	case answerGlobal:
 		b.toldOff(q, now.Add(a.wait))
 	case answerExhausted, answerStale:
-		s.count.refused++
+		s.count["refused"]++
 		asked.rest = now.Add(a.rest)
 		if asked.sure {
 			asked.rest = now.Add(time.Minute)
@@ -133,7 +133,7 @@ func (s *sim) answered(q *simRequest, a simAnswer) {
 			purse.close(runner.ProbeInterval)
 		}
 	case answerBudget, answerUnknown, answerDouble, answerOther:
-		s.count.otherwise++
+		s.count["otherwise"]++
 		asked.rest = now.Add(a.rest)
 	}
 	if asked.released {

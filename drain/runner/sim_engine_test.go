@@ -44,8 +44,8 @@ type sim struct {
 
 	broken []string // what must never happen and did
 	trace  []string
-	sum    uint64 // over the whole trace
-	count  simCount
+	sum    uint64         // over the whole trace
+	count  map[string]int // shows that a run was worth something
 
 	mu        sync.Mutex // what the Runner's goroutines hand over
 	signal    chan struct{}
@@ -54,27 +54,10 @@ type sim struct {
 	abandoned []*simRequest
 }
 
-// simCount shows that a run was worth something.
-type simCount struct {
-	steps, requests, accepted, refused, otherwise, crashes, done, over, migrated int
-}
-
-func (c *simCount) add(o simCount) {
-	c.steps += o.steps
-	c.requests += o.requests
-	c.accepted += o.accepted
-	c.refused += o.refused
-	c.otherwise += o.otherwise
-	c.crashes += o.crashes
-	c.done += o.done
-	c.over += o.over
-	c.migrated += o.migrated
-}
-
 // simulate runs one seed with the given kinds of trouble.
 func simulate(t *testing.T, seed uint64, trouble simTrouble, change ...func(*simSetup)) *sim {
 	t.Helper()
-	s := &sim{rng: rand.New(rand.NewPCG(seed, 17)), trouble: trouble}
+	s := &sim{rng: rand.New(rand.NewPCG(seed, 17)), trouble: trouble, count: map[string]int{}}
 	synctest.Test(t, func(t *testing.T) {
 		s.signal, s.quit = make(chan struct{}, 1), make(chan struct{}) // channels belong to their bubble
 		s.began = time.Now()

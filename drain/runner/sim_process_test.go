@@ -199,7 +199,7 @@ func (p *simProcess) reconcile(d *simDrain) {
 	before, patches, began := node.DeepCopy(), p.patches, time.Now()
 	view := p.look(node)
 	result, err := p.runner.Step(context.Background(), s.request(node)) //nolint:forbidigo // Step has to come back by itself
-	s.count.steps++
+	s.count["steps"]++
 	s.note("step %s: done=%t %+v err=%v", node.Name, result.Done, result.Counts, err)
 	if took := time.Since(began); took != 0 || p.patches-patches > 1 {
 		s.fail("Step of %s took %s and made %d calls", node.Name, took, p.patches-patches)
@@ -214,7 +214,7 @@ func (p *simProcess) reconcile(d *simDrain) {
 		p.stepAt(d, time.Now().Add(s.upTo(20*time.Second)))
 	default:
 		s.note("done %s", d.node)
-		s.count.done++
+		s.count["done"]++
 		p.release(d)
 		d.over = true
 	}

@@ -212,7 +212,7 @@ func (p *simPurse) forgive() {
 // checkProbe takes a probe from a bucket that holds two and gets one per ProbeInterval.
 func (s *sim) checkProbe(q *simRequest, purse *simPurse, early bool) {
 	now := time.Now()
-	s.count.over++
+	s.count["over"]++
 	q.asked.probe = true
 	if moved := q.proc.clock.offset.Load() != 0; !moved && runner.ProbeInterval > now.Sub(purse.closedSince) && allows(purse.obj) == 0 {
 		s.fail("%s was asked for although %s is closed, and that for %s only", q.pod, q.asked.budget, now.Sub(purse.closedSince))

@@ -57,7 +57,7 @@ func (s *sim) crash() {
 	if s.proc == nil || s.calm {
 		return
 	}
-	s.count.crashes++
+	s.count["crashes"]++
 	s.note("crash")
 	s.proc.stop()
 	s.after(s.upTo(20*time.Second), func() {

@@ -114,7 +114,7 @@ func (p *simProcess) parse(req *http.Request) (*simRequest, error) {
 
 // arrived checks a request and decides when the API server gets to it.
 func (s *sim) arrived(q *simRequest) {
-	s.count.requests++
+	s.count["requests"]++
 	s.checkRequest(q)
 	if s.trouble.has(troubleCrash) && !s.calm && s.chance(40) {
 		s.after(s.upTo(s.setup.latency), s.crash) // while others still queue
@@ -216,7 +216,7 @@ func (s *sim) migrate(q *simRequest, p *simPod) simAnswer {
 		text = "Evacuation in progress: " + text
 	} else {
 		p.leaving = true
-		s.count.migrated++
+		s.count["migrated"]++
 		s.after(s.upTo(time.Minute), func() {
 			if s.pods[q.pod] == p {
 				s.deletePod(p, false)

@@ -11,39 +11,57 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/drain/runner"
 )
 
-// TestSimulation_NeverHarms drives plan and Runner against a simulated cluster. SIM_SEED=n repeats one run with its
-// trace, SIM_SEEDS=n changes how many there are.
-func TestSimulation_NeverHarms(t *testing.T) {
+// TestSimulation drives plan and Runner against a simulated cluster. SIM_SEED=n repeats one run with its trace, SIM_SEEDS=n changes how
+// many there are.
+func TestSimulation(t *testing.T) {
 	if one, found := simNumber(t, "SIM_SEED"); found {
 		s := simulate(t, one, troubleOf(one))
-		t.Logf("%s\n%+v", strings.Join(s.trace, "\n"), s.count)
+		t.Logf("%s\n%v", strings.Join(s.trace, "\n"), s.count)
 		report(t, one, s)
 		return
 	}
 	seeds, found := simNumber(t, "SIM_SEEDS")
 	if !found {
-		seeds = 200
-		if testing.Short() {
-			seeds = 30
-		}
+		seeds = unlessShort(200, 30)
 	}
-	var sum simCount
-	failed := 0
+	simulateAll(t, seeds)
+}
+
+func TestSimulationInTurns(t *testing.T) {
+	sum := simulateAll(t, unlessShort(60, 10), func(setup *simSetup) { setup.turns, setup.informers = true, false })
+	require.Positive(t, sum["accepted"])
+	require.Positive(t, sum["done"])
+}
+
+func unlessShort(seeds, short uint64) uint64 {
+	if testing.Short() {
+		return short
+	}
+	return seeds
+}
+
+func simulateAll(t *testing.T, seeds uint64, change ...func(*simSetup)) map[string]int {
+	t.Helper()
+	sum, failed := map[string]int{}, 0
 	for seed := uint64(1); seed <= seeds && failed < 3; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			s := simulate(t, seed, troubleOf(seed))
-			sum.add(s.count)
+			s := simulate(t, seed, troubleOf(seed), change...)
+			for what, n := range s.count {
+				sum[what] += n
+			}
 			if len(s.broken) > 0 {
 				failed++
 			}
-			report(t, seed, s)
+			report(t, seed, s, change...)
 		})
 	}
-	t.Logf("%+v", sum)
+	t.Logf("%v", sum)
+	return sum
 }
 
 // FuzzSimulation lets the fuzzer choose which kinds of trouble come together.
@@ -55,31 +73,10 @@ func FuzzSimulation(f *testing.F) {
 	})
 }
 
-func TestSimulation_OneSeedIsOneRun(t *testing.T) {
+func TestSimulationRepeats(t *testing.T) {
 	for _, seed := range []uint64{3, 8, 21} {
 		first, second := simulate(t, seed, allTrouble), simulate(t, seed, allTrouble)
-		if first.sum != second.sum {
-			t.Errorf("seed %d: two runs differ:\n%s", seed, cmp.Diff(first.trace, second.trace))
-		}
-	}
-}
-
-func TestSimulation_NeverHarmsWhenTheCallerSendsOneRequestAfterTheOther(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 10
-	}
-	inTurns := func(setup *simSetup) { setup.turns, setup.informers = true, false }
-	var sum simCount
-	for seed := uint64(1); seed <= seeds && !t.Failed(); seed++ {
-		s := simulate(t, seed, troubleOf(seed), inTurns)
-		sum.add(s.count)
-		if len(s.broken) > 0 {
-			t.Errorf("seed %d:\n%s\nthe end of the run:\n%s", seed, strings.Join(s.broken, "\n"), strings.Join(s.trace, "\n"))
-		}
-	}
-	if sum.accepted == 0 || sum.done == 0 {
-		t.Errorf("nothing was drained: %+v", sum)
+		require.Equal(t, first.sum, second.sum, "seed %d:\n%s", seed, cmp.Diff(first.trace, second.trace))
 	}
 }
 
@@ -98,14 +95,14 @@ func troubleOf(seed uint64) simTrouble {
 	}
 }
 
-func report(t *testing.T, seed uint64, s *sim) {
+func report(t *testing.T, seed uint64, s *sim, change ...func(*simSetup)) {
 	t.Helper()
 	if len(s.broken) == 0 {
 		return
 	}
-	needed := shrink(s.trouble, func(less simTrouble) bool { return len(simulate(t, seed, less).broken) > 0 })
+	needed := shrink(s.trouble, func(less simTrouble) bool { return len(simulate(t, seed, less, change...).broken) > 0 })
 	t.Errorf("seed %d, trouble %s, of which %q is enough:\n%s\nthe end of the run:\n%s\nrepeat with SIM_SEED=%d go test -run "+
-		"TestSimulation_NeverHarms",
+		"^TestSimulation$",
 		seed, s.trouble, needed, strings.Join(s.broken, "\n"), strings.Join(s.trace[max(0, len(s.trace)-60):], "\n"), seed)
 }
 
@@ -122,43 +119,29 @@ func simNumber(t *testing.T, name string) (uint64, bool) {
 	return n, true
 }
 
-// TestSimulation_NoticesABrokenEvictor checks the checks: what a port does wrong is found within a few seeds.
-func TestSimulation_NoticesABrokenEvictor(t *testing.T) {
-	cases := map[string]struct {
-		broken func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error
-		want   string
-	}{
-		"no UID": {
-			broken: func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
-				pod.UID = ""
-				return e.Evict(ctx, pod, nil)
-			},
-			want: "has no UID precondition",
+// TestSimulationNotices checks the checks: what a port does wrong is found within a few seeds.
+func TestSimulationNotices(t *testing.T) {
+	evict := func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error { return e.Evict(ctx, pod, nil) }
+	for want, broken := range map[string]func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error{
+		"has no UID precondition": func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
+			pod.UID = ""
+			return evict(ctx, e, pod)
 		},
-		"asks twice": {
-			broken: func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
-				return errors.Join(e.Evict(ctx, pod, nil), e.Evict(ctx, pod, nil))
-			},
-			want: "again",
+		"again": func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
+			return errors.Join(evict(ctx, e, pod), evict(ctx, e, pod))
 		},
-		"outlives its context": {
-			broken: func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
-				return e.Evict(context.WithoutCancel(ctx), pod, nil)
-			},
-			want: "Start did not return",
+		"Start did not return": func(ctx context.Context, e runner.Evictor, pod runner.PodRef) error {
+			return evict(context.WithoutCancel(ctx), e, pod)
 		},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
+	} {
+		t.Run(want, func(t *testing.T) {
 			for seed := range uint64(20) {
 				s := simulate(t, seed, allTrouble, func(setup *simSetup) {
 					setup.breakEvictor = func(e runner.Evictor) runner.Evictor {
-						return runner.EvictorFunc(func(ctx context.Context, pod runner.PodRef, _ *int64) error {
-							return c.broken(ctx, e, pod)
-						})
+						return runner.EvictorFunc(func(ctx context.Context, pod runner.PodRef, _ *int64) error { return broken(ctx, e, pod) })
 					}
 				})
-				if strings.Contains(strings.Join(s.broken, "\n"), c.want) {
+				if strings.Contains(strings.Join(s.broken, "\n"), want) {
 					return
 				}
 			}
