@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,18 +23,14 @@ import (
 func shop(t *testing.T, nodes int) (*fake.Store, []string) {
 	t.Helper()
 	store := fake.NewStore(fake.Options{})
-	pod := func(name, node string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "web"}},
-			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "web", Image: "web"}}}}
-	}
-	all := []client.Object{pod("unbound", ""), &policyv1.PodDisruptionBudget{
+	all := []client.Object{bound("", "unbound"), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "web"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{}},
 	}}
 	var names []string
 	for n := range nodes {
 		names = append(names, fmt.Sprintf("n%d", nodes-n))
-		all = append(all, pod(fmt.Sprintf("a%d", n), names[n]), pod(fmt.Sprintf("b%d", n), names[n]))
+		all = append(all, bound(names[n], fmt.Sprintf("a%d", n)), bound(names[n], fmt.Sprintf("b%d", n)))
 	}
 	for _, obj := range all {
 		require.NoError(t, store.Client().Create(t.Context(), obj))
@@ -42,8 +39,7 @@ func shop(t *testing.T, nodes int) (*fake.Store, []string) {
 	return store, names
 }
 
-func TestALookReadsThePodsOfTheNodesAndAllBudgets(t *testing.T) {
-	t.Parallel()
+func TestLook(t *testing.T) {
 	for _, c := range []struct{ nodes, lists int }{{0, 1}, {2, 3}, {9, 10}} {
 		store, names := shop(t, c.nodes)
 		now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -62,8 +58,7 @@ func TestALookReadsThePodsOfTheNodesAndAllBudgets(t *testing.T) {
 	}
 }
 
-func TestALookHasNoPodsOfANodeThatDoesNotExist(t *testing.T) {
-	t.Parallel()
+func TestLookAtNothing(t *testing.T) {
 	store, _ := shop(t, 1)
 	pods, facts, err := runner.Look(t.Context(), store.Client(), time.Now(), "n7")
 	require.NoError(t, err)
@@ -72,8 +67,7 @@ func TestALookHasNoPodsOfANodeThatDoesNotExist(t *testing.T) {
 }
 
 // A plan from a part of the Pods would say that a drain is done.
-func TestALookThatCannotReadSaysWhatItCannotRead(t *testing.T) {
-	t.Parallel()
+func TestLookFails(t *testing.T) {
 	refused := errors.New("out of order")
 	for kind, want := range map[string]string{"Pod": "list pods of node n1: ", "PodDisruptionBudget": "list poddisruptionbudgets: "} {
 		store, names := shop(t, 1)
@@ -83,4 +77,16 @@ func TestALookThatCannotReadSaysWhatItCannotRead(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.Nil(t, pods)
 	}
+}
+
+func TestPolicyRules(t *testing.T) {
+	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+	}
+	require.Equal(t, []rbacv1.PolicyRule{
+		rule("", []string{"nodes"}, "patch"), rule("", []string{"persistentvolumes"}, "list", "watch"),
+		rule("", []string{"pods"}, "delete", "list", "watch"), rule("", []string{"pods/eviction"}, "create"),
+		rule("policy", []string{"poddisruptionbudgets"}, "list", "watch"),
+		rule("storage.k8s.io", []string{"volumeattachments"}, "list", "watch"),
+	}, runner.PolicyRules())
 }
