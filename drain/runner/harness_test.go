@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -77,7 +75,7 @@ func (s *memorySource) remove(node string, uid types.UID) {
 // memoryBudgets are budgets in memory.
 type memoryBudgets struct {
 	mu   sync.Mutex
-	list []policyv1.PodDisruptionBudget
+	list []*policyv1.PodDisruptionBudget
 }
 
 // in is the Budgets of a Config.
@@ -86,7 +84,7 @@ func (b *memoryBudgets) in(_ context.Context, namespace string) (found []*policy
 	defer b.mu.Unlock()
 	for _, pdb := range b.list {
 		if pdb.Namespace == namespace {
-			found = append(found, pdb.DeepCopy())
+			found = append(found, pdb)
 		}
 	}
 	return found, nil
@@ -96,7 +94,7 @@ func (b *memoryBudgets) set(allowed int32, version int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	one := intstr.FromInt32(1)
-	b.list = []policyv1.PodDisruptionBudget{{
+	b.list = []*policyv1.PodDisruptionBudget{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pdb", ResourceVersion: strconv.Itoa(version)},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: &one,
@@ -108,16 +106,29 @@ func (b *memoryBudgets) set(allowed int32, version int) {
 	}}
 }
 
-// memoryEvictor records requests and answers them with answer, or accepts.
+// memoryEvictor records requests as "name", "name 7s" with a grace period, or "delete name", and answers them with answer, or accepts.
 type memoryEvictor struct {
 	mu     sync.Mutex
 	refs   []PodRef
+	sent   []string
 	answer func(ctx context.Context, ref PodRef) error
 }
 
-func (e *memoryEvictor) Evict(ctx context.Context, ref PodRef, _ *int64) error {
+func (e *memoryEvictor) Evict(ctx context.Context, ref PodRef, grace *int64) error {
+	return e.request(ctx, ref, "", grace)
+}
+
+func (e *memoryEvictor) Delete(ctx context.Context, ref PodRef, grace *int64) error {
+	return e.request(ctx, ref, "delete ", grace)
+}
+
+func (e *memoryEvictor) request(ctx context.Context, ref PodRef, verb string, grace *int64) error {
+	text := verb + ref.Name
+	if grace != nil {
+		text += " " + (time.Duration(*grace) * time.Second).String()
+	}
 	e.mu.Lock()
-	e.refs = append(e.refs, ref)
+	e.refs, e.sent = append(e.refs, ref), append(e.sent, text)
 	answer := e.answer
 	e.mu.Unlock()
 	if answer == nil {
@@ -126,24 +137,21 @@ func (e *memoryEvictor) Evict(ctx context.Context, ref PodRef, _ *int64) error {
 	return answer(ctx, ref)
 }
 
-func (e *memoryEvictor) Delete(context.Context, PodRef, *int64) error {
-	return errors.New("a deletion is requested")
-}
-
 func (e *memoryEvictor) names() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var out []string
-	for _, ref := range e.refs {
-		out = append(out, ref.Name)
-	}
-	return out
+	return slices.Clone(e.sent)
 }
 
 func (e *memoryEvictor) answerWith(f func(ctx context.Context, ref PodRef) error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answer = f
+}
+
+// answer is what the API server answers to every request from now on.
+func (g *rig) answer(err error) {
+	g.evictor.answerWith(func(context.Context, PodRef) error { return err })
 }
 
 // memoryNodes records patches.
@@ -176,12 +184,11 @@ type rig struct {
 	evictor *memoryEvictor
 	nodes   *memoryNodes
 	runner  *Runner
-	policy  *drain.Policy // of every Step
-	events  int           // of the Steps of resets
+	events  int // of the Steps of resets
 	stop    func()
 }
 
-func newRig(t *testing.T, change func(*Config)) *rig {
+func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	g := &rig{
 		t:       t,
@@ -192,8 +199,8 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 		nodes:   &memoryNodes{version: "100"},
 	}
 	cfg := Config{Nodes: g.nodes, Pods: g.pods, Evictor: g.evictor, Budgets: g.budgets.in, Clock: g.clock, Settle: -1}
-	if change != nil {
-		change(&cfg)
+	for _, f := range change {
+		f(&cfg)
 	}
 	r, err := New(cfg)
 	require.NoError(t, err)
@@ -201,12 +208,27 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	return g
 }
 
+// on puts Pods on a Node.
+func (g *rig) on(node string, names ...string) {
+	for _, name := range names {
+		g.pods.put(pod(node, name))
+	}
+}
+
+// gone removes Pods from a Node.
+func (g *rig) gone(node string, names ...string) {
+	for _, name := range names {
+		g.pods.remove(node, types.UID("uid-"+name))
+	}
+}
+
+// start runs the Runner until stop, or the end of the test.
 func (g *rig) start() {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- g.runner.Start(ctx) }()
-	g.stop = func() {
+	g.stop = sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-ended:
@@ -214,7 +236,8 @@ func (g *rig) start() {
 		case <-time.After(waitLimit):
 			g.t.Fatal("Start did not return after its context had ended")
 		}
-	}
+	})
+	g.t.Cleanup(g.stop)
 	g.eventually("the runner runs", func() bool {
 		g.pods.mu.Lock()
 		defer g.pods.mu.Unlock()
@@ -224,11 +247,46 @@ func (g *rig) start() {
 
 func (g *rig) step(node string) Result {
 	g.t.Helper()
-	result, err := g.runner.Step(g.t.Context(), Request{
-		Node: cordoned(node), Owner: types.NamespacedName{Name: "machine-of-" + node}, Policy: g.policy,
-	})
+	return g.stepWith(Request{Node: cordoned(node), Owner: types.NamespacedName{Name: "machine-of-" + node}})
+}
+
+// stepWith takes the Node n, cordoned, for a request without one.
+func (g *rig) stepWith(req Request) Result {
+	g.t.Helper()
+	if req.Node == nil {
+		req.Node = cordoned("n")
+	}
+	result, err := g.runner.Step(g.t.Context(), req)
 	require.NoError(g.t, err)
 	return result
+}
+
+// blocked steps, and wants blockers of these reasons.
+func (g *rig) blocked(node string, want ...drain.Reason) Result {
+	g.t.Helper()
+	got := g.step(node)
+	var reasons []drain.Reason
+	for _, b := range got.Blockers {
+		reasons = append(reasons, b.Reason)
+	}
+	require.Equal(g.t, want, reasons)
+	return got
+}
+
+// send sends what may be sent now, one after the other, and returns how many there were. The Runner is not started then.
+func (g *rig) send() (n int) {
+	for sent := true; sent; n++ {
+		sent, _ = g.runner.SendNext(g.t.Context())
+	}
+	return n - 1
+}
+
+// picked takes what may be in flight together from the queue.
+func (g *rig) picked() (requests []*attempt) {
+	for a, _ := g.runner.pick(); a != nil; a, _ = g.runner.pick() {
+		requests = append(requests, a)
+	}
+	return requests
 }
 
 // waitLimit bounds every wait, so that what never comes ends a test by itself. Only how busy the machine is says how long what does come
@@ -245,23 +303,23 @@ func (g *rig) eventually(what string, ok func() bool) {
 	g.t.Fatalf("waited in vain until %s; requests so far: %v", what, g.evictor.names())
 }
 
+func (g *rig) inFlight() int {
+	g.runner.mu.Lock()
+	defer g.runner.mu.Unlock()
+	return g.runner.inFlight
+}
+
 // settled waits until no request is under way.
 func (g *rig) settled(requests int) {
 	g.t.Helper()
 	g.eventually(fmt.Sprintf("%d requests have ended", requests), func() bool {
-		g.runner.mu.Lock()
-		defer g.runner.mu.Unlock()
-		return g.runner.inFlight == 0 && len(g.evictor.names()) == requests
+		return g.inFlight() == 0 && len(g.evictor.names()) == requests
 	})
 }
 
 func (g *rig) wantRequests(want ...string) {
 	g.t.Helper()
-	got := g.evictor.names()
-	slices.Sort(got)
-	if !slices.Equal(want, got) {
-		g.t.Fatalf("want requests %v, got %v", want, got)
-	}
+	require.ElementsMatch(g.t, want, g.evictor.names())
 }
 
 func cordoned(name string) *corev1.Node {
@@ -287,14 +345,10 @@ func pod(node, name string) *corev1.Pod {
 	}
 }
 
-func exhausted(context.Context, PodRef) error {
+func exhausted() error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
 		Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget pdb needs 8 healthy pods and has 8 currently",
 	}}
 	return err
-}
-
-func throttled(context.Context, PodRef) error {
-	return apierrors.NewGenericServerResponse(429, "POST", schema.GroupResource{Resource: "pods"}, "p", "slow down", 7, true)
 }
