@@ -226,7 +226,7 @@ func TestDeletionTakesOver(t *testing.T) {
 	g.on("n", "queued")
 	g.stepWith(req)
 	g.clock.Step(time.Second)
-	g.stepWith(req)
+	require.Equal(t, 3, g.stepWith(req).Counts.Evictable, "what kept evictions back is no longer reported")
 	require.Len(t, g.runner.nodes["n"].queue, 3)
 	require.Empty(t, g.runner.budgets[thePDB].tokens, "deletions take no tokens")
 	g.answer(nil)
