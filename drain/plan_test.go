@@ -117,10 +117,13 @@ func TestPlanManyNodes(t *testing.T) {
 }
 
 func TestPlanOrder(t *testing.T) {
-	rules := with(named(setOrder(2), "a"), named(setOrder(1), "b", "c"), named(setOrder(-1), "done"), named(setOrder(-2), "ds"))
-	require.Equal(t, []string{"ds Ignore DaemonSetPod", "done Evict Finished", "b Wait Terminating", "c Evict Evictable", "a Wait LowerOrder"},
-		lines(planOf(rules, Facts{}, newPod("a"), newPod("b", terminating), newPod("c"),
-			newPod("done", inPhase(corev1.PodFailed)), newPod("ds", ownedBy("apps/v1", "DaemonSet")))))
+	failed := inPhase(corev1.PodFailed)
+	rules := with(named(setOrder(2), "a"), named(setOrder(1), "b", "c"), named(setOrder(-1), "done"), named(setOrder(-2), "ds"),
+		named(setOrder(9), "over"))
+	require.Equal(t, []string{
+		"ds Ignore DaemonSetPod", "done Evict Finished", "b Wait Terminating", "c Evict Evictable", "a Wait LowerOrder", "over Evict Finished",
+	}, lines(planOf(rules, Facts{}, newPod("a"), newPod("b", terminating), newPod("c"), newPod("done", failed),
+		newPod("ds", ownedBy("apps/v1", "DaemonSet")), newPod("over", failed))))
 }
 
 func TestPlanHeld(t *testing.T) {
