@@ -87,6 +87,19 @@ e2e: control-plane ## All tests of examples/lab on a real control plane; scale a
 	@echo "e2e: $(EMBED), the module of another project"; $(IN_EMBED); $(GO) test -tags e2e -run '^TestE2E' -timeout 10m -v ./...
 	@echo "e2e: $(EMBED) with HEAD as go get delivers it"; cd $(EMBED)/published; $(GO) run . -- $(GO) test ./...
 
+# It is no part of CI: an emulated machine takes minutes, and its disk comes from Debian's servers.
+.PHONY: e2e-vm
+e2e-vm: control-plane ## A virtual machine becomes a Node from nothing, runs a pod, is drained and goes (needs root; installs QEMU with apt-get)
+	@missing=; for tool in qemu-system-x86_64:qemu-system-x86 qemu-img:qemu-utils genisoimage mmdebstrap mke2fs:e2fsprogs; do \
+		command -v $${tool%:*} >/dev/null || missing="$$missing $${tool#*:}"; done; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+		echo "e2e-vm: run this as root on Debian; missing:$${missing:- nothing}"; exit 1; \
+	fi; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	echo "e2e-vm: installing$$missing"; export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -qq; apt-get install -qq --no-install-recommends --yes $$missing >/dev/null
+	cd $(LAB); $(GO) test -tags e2evm -count=1 -run '^TestE2E' -timeout 3h -v ./vm
+
 # The packages with goroutines; the others compute.
 RACED := ./drain/runner ./examples/manager ./fake/... ./internal/engine ./internal/external ./internal/simulation ./machine/... ./machinepool \
 	./machineset ./machineset/deployment ./machineset/guard ./noderef/cluster
@@ -197,6 +210,7 @@ verify: $(CONTROLLERGEN) ## Formatting, go.mod, generated files and go vet
 		(cd "$$module" && $(GO) mod tidy -diff && $(GO) list -mod=readonly -deps ./... >/dev/null); \
 	done
 	@for module in $(TESTED); do (cd "$$module"; $(GO) vet ./...; $(GO) vet -tags e2e ./...); done
+	$(GO) vet -C $(LAB) -tags e2evm ./vm
 
 .PHONY: verify-userdata
 verify-userdata: ## First-boot data by the tools that read it, from cloud-init to NetworkManager (needs root; installs them with apt-get)
@@ -276,5 +290,5 @@ embed-tidy: ## Write go.mod and go.sum of examples/embed
 
 .PHONY: clean
 clean: ## Remove the binaries in the user's cache directory
-	rm -rf "$(CACHE)/tools" "$(CACHE)/controlplane"
+	rm -rf "$(CACHE)/tools" "$(CACHE)/controlplane" "$(CACHE)/vm"
 	$(GO) clean -testcache
