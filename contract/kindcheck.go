@@ -39,10 +39,10 @@ func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
 	var got S
 	update, ok := any(&u).(probeUpdate)
 	state, ok2 := any(&got).(probeState)
-	if !ok || !ok2 {
+	common := ChangesOf(&u)
+	if !ok || !ok2 || common.MetadataUpdate == nil || CommonOf(&got).Metadata == nil { // so are types that embed one of this package
 		return nil, fmt.Errorf("check %T: it is none of the kinds of this package", kind)
 	}
-	common := ChangesOf(&u)
 	*common.MetadataUpdate = MetadataUpdate{
 		Finalizers:      SetTo([]string{probeKey}),
 		OwnerReferences: SetTo(probeOwners()),

@@ -165,3 +165,14 @@ func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
 	require.NotContains(t, refused.Error(), "Conditions", "it has to be known, and is no danger")
 	require.NoError(t, contract.RefuseForgotten(got, "Nodes"))
 }
+
+// A state that embeds one of this package has its methods, and is none of its kinds: no reconciler takes it.
+func TestAKindOfAnotherStateIsRefused(t *testing.T) {
+	type state struct{ contract.MachineState }
+	type update struct{ contract.MachineUpdate }
+	_, err := contract.CheckKind(contract.NewTyped(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"},
+		func() *Server { return &Server{} }, func() runtime.Object { return &metav1.List{} },
+		func(s *Server, into *state) error { return readServer(s, &into.MachineState) },
+		func(s *Server, u update) error { return writeServer(s, u.MachineUpdate) }))
+	require.ErrorContains(t, err, "none of the kinds of this package")
+}
