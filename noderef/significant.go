@@ -3,6 +3,7 @@ package noderef
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -11,9 +12,10 @@ import (
 // kubelet's heartbeat is not significant and causes no reconciliation.
 //
 // Significant are: the creation, deletion or replacement of a Node and the start of its deletion; its provider ID,
-// labels, annotations, taints (but not TimeAdded), unschedulable, addresses and node info (but not swap); and the status of any
-// condition, because health checks may use any type. Not significant are capacity, images, volumes, reasons, messages
-// and times. Either Node may be nil. It allocates nothing.
+// labels, taints (but not TimeAdded), unschedulable, addresses and node info (but not swap); the status of any
+// condition, because health checks may use any type; that an annotation comes or goes, and the value of those of Cluster API and this
+// module. Not significant are the values of other annotations, in which agents of networks and devices write their heartbeats, capacity,
+// images, volumes, reasons, messages and times. Either Node may be nil. It allocates nothing.
 //
 // statusOnly is for a reader that judges many Nodes at once, and none by its labels, annotations and taints: changes of these do not count.
 func Significant(old, updated *corev1.Node, statusOnly bool) bool {
@@ -32,8 +34,21 @@ func Significant(old, updated *corev1.Node, statusOnly bool) bool {
 }
 
 func sameMetadata(a, b *corev1.Node) bool {
-	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+	return maps.Equal(a.Labels, b.Labels) && sameAnnotations(a.Annotations, b.Annotations) &&
 		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, sameTaint)
+}
+
+func sameAnnotations(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for key, value := range a {
+		other, found := b[key]
+		if !found || other != value && (strings.Contains(key, "cluster.x-k8s.io/") || strings.HasPrefix(key, "machinist.dev/")) {
+			return false
+		}
+	}
+	return true
 }
 
 func sameStatus(a, b *corev1.NodeStatus) bool {

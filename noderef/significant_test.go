@@ -13,7 +13,7 @@ import (
 func fullNode() *corev1.Node {
 	n := newNode("a", "u1", "test://1")
 	n.Labels = map[string]string{"l": "1"}
-	n.Annotations = map[string]string{"a": "1"}
+	n.Annotations = map[string]string{"a": "1", "cluster.x-k8s.io/x": "1"}
 	n.Spec.Taints = []corev1.Taint{{Key: "t", Effect: corev1.TaintEffectNoSchedule}}
 	n.Status = corev1.NodeStatus{
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
@@ -60,7 +60,10 @@ func TestSignificant(t *testing.T) {
 		{"the provider ID appears", func(n *corev1.Node) { n.Spec.ProviderID = "test://2" }, true},
 		{"cordon", func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
 		{"a label", func(n *corev1.Node) { n.Labels["l"] = "2" }, true},
-		{"an annotation", func(n *corev1.Node) { delete(n.Annotations, "a") }, true},
+		{"an annotation goes", func(n *corev1.Node) { delete(n.Annotations, "a") }, true},
+		{"one annotation for another", func(n *corev1.Node) { n.Annotations = map[string]string{"b": "1", "cluster.x-k8s.io/x": "1"} }, true},
+		{"the heartbeat of an agent in an annotation", func(n *corev1.Node) { n.Annotations["a"] = "2" }, false},
+		{"a mark of Cluster API has another value", func(n *corev1.Node) { n.Annotations["cluster.x-k8s.io/x"] = "2" }, true},
 		{"a taint's value", func(n *corev1.Node) { n.Spec.Taints[0].Value = "x" }, true},
 		{"a taint goes", func(n *corev1.Node) { n.Spec.Taints = nil }, true},
 		{"an address", func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.2" }, true},
