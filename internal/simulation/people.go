@@ -110,11 +110,18 @@ func (w *World) wasRestored() bool {
 	return w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
 }
 
-// isLeftCordoned reports whether a Node has the cordon of a drain whose Machine a backup has brought back as it was before its deletion:
-// nothing tells this cordon from that of a person, who takes both away.
+// isLeftCordoned reports whether a Node has the cordon of a drain that is no more and has left no record: a backup has brought its Machine
+// back as it was before its deletion, or somebody has taken the record from the Node. Nothing tells this cordon from that of a person, who
+// takes both away.
 func (w *World) isLeftCordoned(node *unstructured.Unstructured) bool {
+	if textAt(node, "spec", "unschedulable") != "true" {
+		return false
+	}
+	if w.writers.unrecorded[node.GetUID()] {
+		return !has(node, contract.DrainStartedAnnotation) && !has(node, scale.DeleteAnnotation)
+	}
 	m := w.withID("Machine", providerIDIn(node))
-	return w.wasRestored() && m != nil && m.GetDeletionTimestamp() == nil && textAt(node, "spec", "unschedulable") == "true"
+	return w.wasRestored() && m != nil && m.GetDeletionTimestamp() == nil
 }
 
 // waitsForItsDeletion reports whether a person deletes a Machine: its owner replaces none by itself and it is outdated, its instance is

@@ -40,6 +40,8 @@ type writers struct {
 	freed map[types.UID]bool
 	// uncordoned are Nodes that a controller has made schedulable again: Pods may come between their drain and their end.
 	uncordoned map[types.UID]bool
+	// unrecorded are Nodes that somebody has taken the record of their drain from, which has who cordoned them.
+	unrecorded map[types.UID]bool
 	// idle is until when a provider does nothing for an object.
 	idle map[types.UID]time.Time
 	// sent are the writes of processes in a fight.
@@ -49,8 +51,8 @@ type writers struct {
 func newWriters() writers {
 	return writers{
 		guests: map[string]bool{}, first: map[types.UID]*unstructured.Unstructured{}, released: map[types.UID]bool{},
-		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, sent: map[string]*rate.Limiter{},
-		idle: map[types.UID]time.Time{},
+		freed: map[types.UID]bool{}, uncordoned: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
+		sent: map[string]*rate.Limiter{}, idle: map[types.UID]time.Time{},
 	}
 }
 
@@ -79,6 +81,8 @@ func (w *World) takes(obj *unstructured.Unstructured, path []string) {
 	switch o, of := &w.writers, path[1]; {
 	case of == "unschedulable":
 		o.uncordoned[obj.GetUID()] = true
+	case path[len(path)-1] == contract.DrainStartedAnnotation:
+		o.unrecorded[obj.GetUID()] = true
 	case of == "labels", of == "ownerReferences", of == "finalizers" && obj.GetKind() == "MachineSet":
 		o.freed[obj.GetUID()] = true
 	case of == "finalizers" && w.provided != nil && obj.GetKind() == partGVK().Kind:
