@@ -40,11 +40,22 @@ func (d *Driver) validCredentials() (errs []error) {
 		kind, place, _ := strings.Cut(source, ":")
 		if seen[kind] || !isSource(kind, place) {
 			errs = append(errs, fmt.Errorf("invalid --driver-credentials %q: must be class, secret:NAMESPACE/NAME, environment:VARIABLE or "+
-				"metadata:URL, each once at most", source))
+				"metadata:URL, each once at most", shown(source)))
 		}
 		seen[kind] = true
 	}
 	return errs
+}
+
+// shown is a source as an error names it. A URL may have a password, and what is no source at all may be a token.
+func shown(source string) string {
+	switch kind, _, _ := strings.Cut(source, ":"); kind {
+	case CredentialsClass, CredentialsSecret, CredentialsEnvironment:
+		return source
+	case CredentialsMetadata:
+		return kind + ":..."
+	}
+	return "..."
 }
 
 func isSource(kind, place string) bool {
