@@ -106,6 +106,9 @@ func (e *evaluation) startup() {
 		base, limit = joins, join
 	}
 	if limit > 0 {
+		if len(e.causes) > 0 && e.Since.IsZero() { // a creation that failed does not say since when
+			e.Since = base
+		}
 		e.lasts(base, limit, ReasonNodeStartupTimeout, "Node failed to report startup in %s", limit)
 	}
 }

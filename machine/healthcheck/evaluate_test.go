@@ -342,3 +342,17 @@ func TestAMachineWhoseNodeIsGoneIsUnhealthySinceItWasSaid(t *testing.T) {
 	p.Machines[1].Verdict.Since = now.Add(-10 * time.Minute)
 	require.Equal(t, "Wait Mark", acts(healthcheck.Plan(p)))
 }
+
+// It is not of unknown time: that would be at once with the failure of any other Machine.
+func TestAMachineWhoseCreationFailedIsUnhealthySinceItBegan(t *testing.T) {
+	for name, age := range map[string]time.Duration{"before its limit": 5 * time.Minute, "after it": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			f := facts()
+			withoutNode(&f, age)
+			f.Machine.FailureReason = "CreateError"
+			v := healthcheck.Evaluate(f)
+			require.Equal(t, healthcheck.Unhealthy, v.Class)
+			require.Equal(t, f.Machine.Created, v.Since)
+		})
+	}
+}

@@ -27,12 +27,18 @@ type Machine struct {
 	Deleting       bool
 }
 
+// Shared is a Machine that an older check judges, whose name is By. It counts nowhere. When the older check is gone, it takes no place that
+// was recorded while it was there.
+type Shared struct {
+	By      string
+	Created time.Time
+}
+
 // PlanFacts are the inputs of Plan. They are read, never changed or kept.
 type PlanFacts struct {
-	// Machines are all that the check selects, in any order, without those that older checks judge too, which are Shared: the name of such a
-	// check for each.
+	// Machines are all that the check selects, in any order, without those that older checks judge too, which are Shared.
 	Machines []Machine
-	Shared   []string
+	Shared   []Shared
 	// MaxUnhealthy and UnhealthyRange are the limits of the check: a number or a percentage such as 40%, and a range such as [3-5], both ends
 	// included, that takes precedence. Absent and empty mean none. While they cannot be read, nothing is remediated.
 	MaxUnhealthy   contract.Opt[intstr.IntOrString]
@@ -116,6 +122,9 @@ func Plan(f PlanFacts) Decision {
 				return e.Machine == m.UID && e.Decided
 			})
 		}
+	}
+	for _, m := range f.Shared {
+		p.newest = later(p.newest, m.Created)
 	}
 	slices.SortFunc(p.machines, func(a, b *Machine) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
 	p.settle()
@@ -259,8 +268,8 @@ func (p *plan) say() {
 	}
 	switch {
 	case len(p.Shared) > 0:
-		p.out.Message = fmt.Sprintf("%d Machines that the check selects too are judged by older ones, such as %s", len(p.Shared),
-			slices.Min(p.Shared))
+		first := slices.MinFunc(p.Shared, func(a, b Shared) int { return cmp.Compare(a.By, b.By) })
+		p.out.Message = fmt.Sprintf("%d Machines that the check selects too are judged by older ones, such as %s", len(p.Shared), first.By)
 	case unjudged > 0:
 		p.out.Message = fmt.Sprintf("%d of %d Machines are not judged now, and count as before: %s", unjudged, p.out.Expected, why)
 	}

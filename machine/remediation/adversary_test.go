@@ -61,6 +61,39 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 	w.Quiet(userAgent, time.Second)
 }
 
+// A Machine that an older check judged was there when another one was marked: it does not take that one's place once the older check is
+// paused.
+func TestAMachineOfAnOlderCheckIsNoReplacement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "zone-"+name)
+	}
+	older, younger := w.check("a-older"), w.check("younger", limited(int64(1)))
+	require.NoError(t, unstructured.SetNestedField(older.Object, map[string]any{"shared": "yes"}, "spec", "selector", "matchLabels"))
+	w.Create(older, younger)
+	born := w.Get(w.ref("d")).GetCreationTimestamp()
+	w.Eventually("be a second later", func() string {
+		if time.Now().Unix() <= born.Unix() {
+			return "not yet"
+		}
+		return ""
+	})
+	w.machine("y", "zone-y", fake.WithLabels(map[string]string{"shared": "yes"}))
+	w.run(remediation.Options{})
+	w.status(younger, 4, 4, 1)
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	w.says(marked, "a")
+	require.NoError(t, w.Client.Delete(t.Context(), w.Get(w.ref("a"))))
+	w.Gone(w.ref("a"))
+	w.Change(older, func(u *unstructured.Unstructured) {
+		fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""})(u)
+	})
+	w.status(younger, 4, 4, 0)
+	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
+	w.says(held, "b")
+}
+
 // unreachable has the Nodes of all clusters be those of a cluster that is down until it is not.
 func unreachable(w *world, down func() bool) {
 	workloads(w, func(own cluster.Workload) (cluster.Workload, error) {

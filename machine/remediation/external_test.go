@@ -188,6 +188,25 @@ func TestRequestsEndBeforeAnotherIsAskedWhenTheTemplateIsTakenOutOfACheckOrRepla
 	}
 }
 
+// Requests have the names of their Machines. Others of the kind are somebody else's, whoever owns them.
+func TestAnObjectOfAFormerKindWithAnotherNameIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2, "b")
+	w.serveRemedies()
+	w.Create(template(), check)
+	w.run(remediation.Options{})
+	w.says(requested, "b")
+	others := request("by-hand")
+	others.SetOwnerReferences(w.Get(request("b")).GetOwnerReferences())
+	w.Create(others)
+	w.Change(check, func(u *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(u.Object, "spec", "remediation", "templateRef")
+	})
+	w.Gone(request("b"))
+	w.says(marked, "b")
+	require.True(t, exists(w, requestGVK(), "by-hand"))
+}
+
 // Templates may change again while a request of the first one is at work.
 func TestRequestsOfEachFormerTemplateEndBeforeAnotherIsAsked(t *testing.T) {
 	t.Parallel()

@@ -43,8 +43,8 @@ type scope struct {
 
 	ledger      healthcheck.Ledger
 	ledgerKnown bool
-	rivals      []rival  // that judge Machines before this check
-	shared      []string // the name of such a rival for each Machine that it judges
+	rivals      []rival              // that judge Machines before this check
+	shared      []healthcheck.Shared // the Machines that they judge
 	decision    healthcheck.Decision
 	// decided: the plan was made, and its ledger is stored, or there is none to make because the selector cannot be read.
 	decided bool
@@ -104,7 +104,7 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	err = engine.EachObject(list, func(obj client.Object) {
 		selects := func(r rival) bool { return r.selector.Matches(labels.Set(obj.GetLabels())) }
 		if at := slices.IndexFunc(s.rivals, selects); at >= 0 {
-			s.shared = append(s.shared, s.rivals[at].name)
+			s.shared = append(s.shared, healthcheck.Shared{By: s.rivals[at].name, Created: obj.GetCreationTimestamp().Time})
 			return
 		}
 		m := &member{object: obj, state: &contract.MachineState{}}
@@ -156,7 +156,11 @@ func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 	if request := s.requests[state.Key.Name]; request != nil && slices.ContainsFunc(request.GetOwnerReferences(), owns) {
 		m.request = request
 	}
-	m.former = s.former[state.UID]
+	for _, request := range s.former[state.UID] { // one of another name is somebody else's
+		if request.GetName() == state.Key.Name {
+			m.former = append(m.former, request)
+		}
+	}
 	if former := len(m.former) > 0; former || s.external() {
 		m.plan.Marked = former || m.request != nil
 	}
