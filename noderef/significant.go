@@ -44,7 +44,7 @@ func sameAnnotations(a, b map[string]string) bool {
 	}
 	for key, value := range a {
 		other, found := b[key]
-		if !found || other != value && (strings.Contains(key, "cluster.x-k8s.io/") || strings.HasPrefix(key, "machinist.dev/")) {
+		if !found || other != value && (strings.Contains(key, "cluster.x-k8s.io/") || strings.HasPrefix(key, "machinist.dev")) {
 			return false
 		}
 	}
