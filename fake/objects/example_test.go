@@ -43,7 +43,8 @@ func ExampleBootstrapConfig() {
 		fmt.Printf("%v %q %q %v\n", state.DataSecretCreated, state.DataSecretName.Or(""), state.FailureReason, err)
 	}
 	var pool contract.InfraMachinePoolState
-	err := contract.LayoutsOf(v).InfraMachinePool.Read(objects.InfraMachinePool(v, "workers", objects.Instances("aws:///i-1", "aws:///i-2")), &pool)
+	instances := objects.Instances("aws:///i-1", "aws:///i-2")
+	err := contract.LayoutsOf(v).InfraMachinePool.Read(objects.InfraMachinePool(v, "workers", instances), &pool)
 	fmt.Println(pool.Provisioned, pool.ProviderIDList, err)
 	// Output:
 	// false "" "" <nil>

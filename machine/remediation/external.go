@@ -142,7 +142,7 @@ func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error
 
 // withdraw deletes requests.
 func (s *scope) withdraw(ctx context.Context, requests ...*unstructured.Unstructured) error {
-	var errs []error
+	errs := make([]error, 0, len(requests))
 	for _, request := range requests {
 		found := external.Object{GVK: request.GroupVersionKind(), Object: request}
 		found.Ref.Kind, found.Ref.Name = found.GVK.Kind, request.GetName()

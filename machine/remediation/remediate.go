@@ -105,8 +105,8 @@ func (s *scope) conditions(m *member, o healthcheck.Outcome) (set []metav1.Condi
 	return set, removed
 }
 
-// leavesAlone reports whether the check does not write to a Machine that it does not judge: it is paused, or in deletion and its owner's, or
-// another program has said something of it, for reasons of its own.
+// leavesAlone reports whether the check does not write to a Machine that it does not judge: it is paused, or in deletion and its owner's,
+// or another program has said something of it, for reasons of its own.
 func (s *scope) leavesAlone(m *member) bool {
 	if !m.plan.Verdict.Skipped {
 		return false

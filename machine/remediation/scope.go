@@ -84,7 +84,7 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	if err != nil { // nothing changes until it is corrected, which is an event
 		s.decided = true
 		s.decision.Reason, s.decision.Message = ReasonSelectorUnreadable, "the selector cannot be read: "+err.Error()+": nothing is remediated"
-		return result{Stop: true}, nil
+		return result{Stop: true}, nil //nolint:nilerr // the decision has it
 	}
 	list := engine.NewList(s.env.kinds.Machine)
 	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
@@ -152,18 +152,7 @@ func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 	if owner := metav1.GetControllerOfNoCopy(m.object); owner != nil {
 		m.plan.Group = cmp.Or(state.Labels[contract.DeploymentNameLabel], string(owner.UID))
 	}
-	owns := func(ref metav1.OwnerReference) bool { return ref.UID == state.UID }
-	if request := s.requests[state.Key.Name]; request != nil && slices.ContainsFunc(request.GetOwnerReferences(), owns) {
-		m.request = request
-	}
-	for _, request := range s.former[state.UID] { // one of another name is somebody else's
-		if request.GetName() == state.Key.Name {
-			m.former = append(m.former, request)
-		}
-	}
-	if former := len(m.former) > 0; former || s.external() {
-		m.plan.Marked = former || m.request != nil
-	}
+	s.findRequests(m)
 	if !readable {
 		m.plan.Verdict = healthcheck.Verdict{Reason: contract.ReasonInspectionFailed, Suspect: true}
 		return
@@ -180,6 +169,22 @@ func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 	}
 	m.plan.Verdict = healthcheck.Evaluate(*f)
 	m.plan.Verdict.Unjudged = m.plan.Verdict.Unjudged || nodes == nil && m.plan.Verdict.Reason == healthcheck.ReasonNodeUnread
+}
+
+// findRequests fills the requests for a Machine, of the check's template and of former ones. A Machine is marked by them, if by anything.
+func (s *scope) findRequests(m *member) {
+	owns := func(ref metav1.OwnerReference) bool { return ref.UID == m.state.UID }
+	if request := s.requests[m.state.Key.Name]; request != nil && slices.ContainsFunc(request.GetOwnerReferences(), owns) {
+		m.request = request
+	}
+	for _, request := range s.former[m.state.UID] { // one of another name is somebody else's
+		if request.GetName() == m.state.Key.Name {
+			m.former = append(m.former, request)
+		}
+	}
+	if former := len(m.former) > 0; former || s.external() {
+		m.plan.Marked = former || m.request != nil
+	}
 }
 
 // reachRetry is when to look again at an API server that does not answer.
