@@ -55,8 +55,9 @@ func (d *Driver) AddFlags(flags *flag.FlagSet) {
 	flags.Var(&list{into: &d.Credentials}, "driver-credentials",
 		"`sources` of the driver's bearer token, a list with commas, read for each call: secret:NAMESPACE/NAME, with the key token; "+
 			"environment:VARIABLE; metadata:URL, which answers with the token. The first that exists counts, so that all are of one "+
-			"account. The token's user needs get, list, create and delete of Nodes. With class in the list the Secrets of a MachineClass go before these, and with class alone "+
-			"instances without a Machine are not looked for; empty: the credentials of the manager, or of --driver-kubeconfig")
+			"account. The token's user needs get, list, create and delete of Nodes. With class in the list the Secrets of a "+
+			"MachineClass go before these, and with class alone instances without a Machine are not looked for; empty: the credentials of "+
+			"the manager, or of --driver-kubeconfig")
 	flags.Float64Var(&d.QPS, "driver-qps", d.QPS, "calls a second that the driver gets at most; more wait for their turn")
 	flags.DurationVar(&d.Latency, "driver-latency", d.Latency, "how long each call to the driver takes")
 	flags.DurationVar(&d.Boot, "driver-boot-time", d.Boot, "how long a new instance takes until its Node appears")
