@@ -14,10 +14,9 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/machinist-dev/machinist/machine/provider"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/machinist-dev/machinist/machine/provider"
 )
 
 // Host is the address by which a machine reaches the loopback addresses of this computer. The API servers of package cluster have it in
@@ -137,7 +136,8 @@ func (d *Driver) start(ctx context.Context, m *machine, spec Spec, r provider.Re
 // each, QEMU 7.2 may run code that the kernel is replacing, and the kernel panics.
 func (i Image) command(folder string, spec Spec) *exec.Cmd {
 	cmd := exec.Command("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-machine", "q35", "-accel", "kvm", "-accel", "tcg,thread=single", "-cpu", "max", "-smp", fmt.Sprint(spec.CPUs), "-m", fmt.Sprint(spec.MemoryMiB),
+		"-machine", "q35", "-accel", "kvm", "-accel", "tcg,thread=single", "-cpu", "max",
+		"-smp", fmt.Sprint(spec.CPUs), "-m", fmt.Sprint(spec.MemoryMiB),
 		"-kernel", i.Kernel, "-initrd", i.Initrd, "-append", "root=/dev/vda rw mitigations=off panic=-1 "+
 			"console=ttyS0 systemd.show_status=0 systemd.journald.forward_to_console=1",
 		"-drive", "file=disk,if=virtio,format=qcow2,cache=unsafe", "-drive", "file=seed,if=virtio,format=raw,readonly=on",

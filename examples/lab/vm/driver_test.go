@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/examples/lab/vm"
-	"github.com/machinist-dev/machinist/machine/provider"
 )
 
 // programs puts scripts in the place of the programs that make disks and run machines.

@@ -12,6 +12,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/apitest/published"
+	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/machine/userdata"
+	"github.com/machinist-dev/machinist/phases"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,14 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/vm"
-	"github.com/machinist-dev/machinist/internal/apitest/published"
-	"github.com/machinist-dev/machinist/machine"
-	"github.com/machinist-dev/machinist/machine/provider"
-	"github.com/machinist-dev/machinist/machine/userdata"
-	"github.com/machinist-dev/machinist/phases"
 )
 
 // patience is how long a step of an emulated machine may take on a busy computer.

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/machine/userdata"
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/examples/lab/vm"
-	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
 // registry serves images that the test has built to the machines, on a loopback address of this computer.
