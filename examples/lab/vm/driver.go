@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -247,8 +249,8 @@ func (d *Driver) List(ctx context.Context, r provider.Request) ([]provider.Insta
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []provider.Instance
-	for token, m := range d.machines {
-		if m.cluster == r.Cluster {
+	for _, token := range slices.Sorted(maps.Keys(d.machines)) {
+		if m := d.machines[token]; m.cluster == r.Cluster {
 			all = append(all, m.instance(token))
 		}
 	}

@@ -10,7 +10,7 @@ mmdebstrap --mode=root --variant=minbase --aptopt='Acquire::Check-Valid-Until "f
   --include=containerd,runc,containernetworking-plugins,iproute2,iptables,ethtool,conntrack \
   --customize-hook='chroot "$1" systemctl --quiet enable systemd-networkd systemd-resolved' \
   --customize-hook='chroot "$1" systemctl --quiet disable containerd apt-daily.timer apt-daily-upgrade.timer' \
-  forky "$root" http://deb.debian.org/debian
+  forky "$root"
 
 install -m 0755 "$kubelet" "$root/usr/bin/kubelet"
 mkdir -p "$root/opt/cni" "$root/etc/cni/net.d"
