@@ -22,7 +22,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef"
 )
 
@@ -357,26 +356,6 @@ func TestAMachineOfAnotherIsNotTakenForOneThatWasMade(t *testing.T) {
 			for _, body := range tc.api.patched {
 				require.JSONEq(t, `{"metadata":{"uid":"m","resourceVersion":"7","labels":{"`+contract.PoolNameLabel+`":"pool"}}}`, body)
 			}
-		})
-	}
-}
-
-func TestAMachineIsUnhealthyWhenItsOwnerIsToReplaceIt(t *testing.T) {
-	check, owner := engine.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, "R",
-		""), engine.Condition(contract.ConditionOwnerRemediated, metav1.ConditionFalse, "R", "")
-	for name, tc := range map[string]struct {
-		conditions []metav1.Condition
-		want       bool
-	}{
-		"nothing is said":       {},
-		"the check alone fails": {conditions: []metav1.Condition{check}},
-		"it passes again": {conditions: []metav1.Condition{
-			engine.Condition(contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, "R", ""), owner}},
-		"the owner alone is due": {conditions: []metav1.Condition{owner}},
-		"both":                   {conditions: []metav1.Condition{check, owner}, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.want, scale.Ailing(&contract.MachineState{Conditions: tc.conditions}))
 		})
 	}
 }

@@ -281,7 +281,7 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 	pool.ObservedReplicas = contract.Some(int32(5))
 	f := statusFacts{
 		Pool: pool, Desired: contract.Some(int32(6)), Listed: 4, Known: true,
-		Counts: counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}, Unhealthy: []string{"m1"}},
+		Counts: counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}},
 		Match:  matching{Missing: []string{"p://3"}, Ambiguous: []string{"p://4"}, Claimed: []string{"p://5"}},
 	}
 	type brief struct{ Type, Status, Reason, Message string }
@@ -297,7 +297,6 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 		{contract.ConditionMachinesUpToDate, "False", contract.ReasonNotUpToDate, "* Not up to date: n2"},
 		{contract.ConditionScalingUp, "True", contract.ReasonScalingUp, "Scaling up from 5 to 6 replicas"},
 		{contract.ConditionScalingDown, "False", contract.ReasonNotScalingDown, ""},
-		{contract.ConditionRemediating, "True", contract.ReasonRemediating, "* To be replaced: m1"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

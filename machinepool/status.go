@@ -16,7 +16,6 @@ import (
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/machineset/scale"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/phases"
 )
@@ -75,7 +74,6 @@ func (f *statusFacts) conditions() []metav1.Condition {
 		f.available(), f.machinesReady(), f.machinesUpToDate(),
 		f.scaling(contract.ConditionScalingUp, contract.ReasonScalingUp, contract.ReasonNotScalingUp, "up", 1),
 		f.scaling(contract.ConditionScalingDown, contract.ReasonScalingDown, contract.ReasonNotScalingDown, "down", -1),
-		f.remediating(),
 	}
 }
 
@@ -161,14 +159,6 @@ func (f *statusFacts) scaling(kind, is, isNot, way string, when int) metav1.Cond
 	return engine.Condition(kind, metav1.ConditionFalse, isNot, "")
 }
 
-func (f *statusFacts) remediating() metav1.Condition {
-	if len(f.Counts.Unhealthy) == 0 {
-		return engine.Condition(contract.ConditionRemediating, metav1.ConditionFalse, contract.ReasonNotRemediating, "")
-	}
-	return engine.Condition(contract.ConditionRemediating, metav1.ConditionTrue, contract.ReasonRemediating,
-		"* To be replaced: "+engine.Named(f.Counts.Unhealthy))
-}
-
 // instanceLabels are the labels by which the Machines and InfraMachines of a pool are found.
 func instanceLabels(pool *contract.MachinePoolState) map[string]string {
 	all := map[string]string{contract.PoolNameLabel: contract.LabelValue(pool.Key.Name)}
@@ -183,8 +173,6 @@ type counts struct {
 	Ready, Available, UpToDate int32
 	// NotReady are the names of Nodes, or Machines, that are not ready, and Outdated those that are not up to date, in their order.
 	NotReady, Outdated []string
-	// Unhealthy are the names of the Machines that a health check has marked for replacement.
-	Unhealthy []string
 	// Again is when one more becomes available by itself; zero when none does.
 	Again time.Duration
 }
@@ -241,9 +229,6 @@ func countMachines(machines []machine, nodes []*corev1.Node, version string) cou
 		is := func(kind string) bool { return engine.HasStatus(m.State.Conditions, kind, metav1.ConditionTrue) }
 		has := cmp.Or(kubelets[m.State.Node.Name], m.State.Version)
 		c.add(m.Key.Name, is(contract.ConditionReady), is(contract.ConditionAvailable), m.Deleting.IsZero() && contract.IsVersion(has, version))
-		if scale.Ailing(m.State) {
-			c.Unhealthy = append(c.Unhealthy, m.Key.Name)
-		}
 	}
 	return c
 }

@@ -40,7 +40,7 @@ func conditionTruths() []truth {
 			return strings.ReplaceAll(statusOf(obj, contract.ConditionContested), isTrue(true), isTrue(false)) // absent before a fight
 		}},
 		{what: contract.ConditionDeleting, kinds: ofLiving, want: no},
-		{what: contract.ConditionRemediating, kinds: ofSets + " " + poolKind, want: no},
+		{what: contract.ConditionRemediating, kinds: ofSets, want: no},
 		{what: contract.ConditionScalingUp, kinds: ofSets, want: compares("True", "False", "False")},
 		{what: contract.ConditionScalingDown, kinds: ofSets, want: compares("False", "False", "True")},
 		{what: contract.ConditionMachinesReady, kinds: ofSets, want: ofMachines(readiness)},
