@@ -52,9 +52,9 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 		"its instances are on their way":         {func(p *Scope) { p.infrastructure = going }, false},
 		"their deletion was asked for":           {func(p *Scope) { p.mem().requested.Add("infra-uid", "7", p.Now) }, false},
 		"its instances are another's":            {func(p *Scope) { p.infrastructure = foreign }, false},
-		"it has none":                            {func(p *Scope) { p.match.Nodes = nil }, false},
-		"some may have had no Machine":           {func(p *Scope) { p.nodesKnown, p.match.Nodes, p.missed = false, nil, "unread" }, true},
-		"it is not known whether Nodes are gone": {func(p *Scope) { p.match.Nodes, p.missed = nil, "missed" }, true},
+		"it has none":                            {func(p *Scope) { p.instances = nil }, false},
+		"some may have had no Machine":           {func(p *Scope) { p.nodesKnown, p.instances, p.missed = false, nil, "unread" }, true},
+		"it is not known whether Nodes are gone": {func(p *Scope) { p.instances, p.missed = nil, "missed" }, true},
 		"there is no drainer":                    {func(p *Scope) { p.workload.Drainer = nil }, false},
 		"the pool says no":                       {func(p *Scope) { p.State.Annotations = map[string]string{contract.ExcludeDrain: ""} }, false},
 		"its cluster is gone":                    {func(p *Scope) { p.Cluster.Presence = external.Absent }, false},
@@ -63,7 +63,7 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
 			p.workload.Drainer, p.infrastructure = &steps{}, refTo(external.Present)
-			p.match.Nodes = []*corev1.Node{testNode("a", "")}
+			p.instances = instancesIn(here, testNode("a", ""))
 			tc.change(p)
 			require.Equal(t, tc.want, p.wantsDrain())
 		})
@@ -72,7 +72,7 @@ func TestWhichPoolsAreDrainedBeforeTheirInstancesGo(t *testing.T) {
 
 // unreadNodes has the Nodes of the pool unread since some time.
 func (p *Scope) unreadNodes(since time.Time) {
-	p.nodesKnown, p.match, p.missed, p.mem().nodesUnread = false, matching{}, "The Nodes cannot be read: not connected", since
+	p.nodesKnown, p.instances, p.missed, p.mem().nodesUnread = false, nil, "The Nodes cannot be read: not connected", since
 }
 
 // draining is a pass over a pool whose drain began a minute ago.
@@ -85,7 +85,7 @@ func draining(t *testing.T, a *api, limit int) (*Scope, *steps, *events.FakeReco
 	p.State.Template.NodeDrainTimeout = contract.Some(time.Duration(limit) * time.Second)
 	drained := func(n *corev1.Node) { n.Annotations[contract.DrainedAnnotation] = string(n.UID) }
 	going := func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: actingNow} }
-	p.match.Nodes = []*corev1.Node{begunNode("a"), begunNode("b", drained), testNode("c", "p://c", going)}
+	p.instances = instancesIn(here, begunNode("a"), begunNode("b", drained), testNode("c", "p://c", going))
 	return p, drainer, told
 }
 
@@ -113,7 +113,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.Equal(t, 30*time.Second, p.RequeueAfter())
 
 	p, drainer, _ = draining(t, &api{}, 90)
-	p.match.Nodes = append(p.match.Nodes, begunNode("d"))
+	p.instances = append(p.instances, instancesIn(here, begunNode("d"))...)
 	drainer.result.Message = "* Pod default/web: its budget allows no eviction"
 	_, err = p.drainAll(t.Context())
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
 	a := &api{refuses: apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "a", errors.New("it is another version"))}
 	p, drainer, told := draining(t, a, 60)
-	node := p.match.Nodes[0]
+	node := p.instances[0].Node
 	_, err := p.advance(t.Context(), node)
 	require.ErrorIs(t, err, cluster.ErrNodeChanged)
 	require.Empty(t, tellsOf(told), "the Node does not say so yet")
@@ -222,7 +222,7 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 			a := &api{refuses: tc.refuses}
 			p, told := acting(t, a)
 			node := testNode("a", "p://a")
-			p.match.Nodes, p.State.Nodes = []*corev1.Node{node}, []contract.NodeRef{{Name: "a", UID: node.UID}}
+			p.instances, p.State.Nodes = instancesIn(here, node), []contract.NodeRef{{Name: "a", UID: node.UID}}
 			if tc.began > 0 {
 				p.deletion.Begin(contract.StageDeleteNode, actingNow.Add(-tc.began))
 			}
@@ -353,7 +353,7 @@ func TestNoNodeIsUncordonedWhileTheOnesThatLeaveAreUnknown(t *testing.T) {
 			p, _ := acting(t, &tc.api)
 			p.infrastructure, p.infrastructure.Foreign = tc.e, false
 			p.machineKind, p.machines = "", &machines{}
-			p.complete, p.match.Nodes = tc.read, []*corev1.Node{marked}
+			p.complete, p.instances = tc.read, instancesIn(here, marked)
 			require.NoError(t, p.removeNodes(t.Context()))
 			require.Len(t, tc.api.patched, tc.want)
 		})

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -237,7 +236,7 @@ func TestAFailureIsReportedWithoutAPanicAndEndsWhenTheProviderRecovers(t *testin
 
 func TestAFreshPoolIsNotReadyBeforeAnythingExists(t *testing.T) {
 	// Cluster API finds 0 == 0 == 0 and says ReplicasReady.
-	f := statusFacts{Pool: &contract.MachinePoolState{}, Desired: contract.Some(int32(3)), Known: true, Match: matching{}}
+	f := statusFacts{Pool: &contract.MachinePoolState{}, Desired: contract.Some(int32(3)), Known: true}
 	conditions := f.conditions()
 	if engine.HasStatus(conditions, contract.ConditionAvailable, metav1.ConditionTrue) {
 		t.Errorf("got %+v", conditions)
@@ -281,8 +280,8 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 	pool.ObservedReplicas = contract.Some(int32(5))
 	f := statusFacts{
 		Pool: pool, Desired: contract.Some(int32(6)), Listed: 4, Known: true,
-		Counts: counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}},
-		Match:  matching{Missing: []string{"p://3"}, Ambiguous: []string{"p://4"}, Claimed: []string{"p://5"}},
+		Counts:    counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}},
+		Instances: instances{{Standing: missing, ID: "p://3"}, {Standing: ambiguous, ID: "p://4"}, {Standing: claimed, ID: "p://5"}},
 	}
 	type brief struct{ Type, Status, Reason, Message string }
 	var got []brief
@@ -334,16 +333,10 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		}
 		return machineOf(m, nil)
 	}
-	labelled := func() *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{}}
-		u.SetLabels(map[string]string{contract.PoolNameLabel: "pool"})
-		return u
-	}
-	going := labelled()
-	going.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	ours := infraMachine{Ours: true}
 	facts, requested := &machines{
-		infra: map[string]*unstructured.Unstructured{"new-b": labelled(), "new-a": labelled(), "old": {}, "sick-1": {}, "sick-2": {},
-			"going": going, "taken-out": {}},
+		infra: map[string]infraMachine{"new-b": {Ours: true, Wanted: true}, "new-a": {Ours: true, Wanted: true}, "old": ours, "sick-1": ours,
+			"sick-2": ours, "going": ours, "taken-out": ours},
 		own: []machine{
 			one("named-otherwise", "old", false, false), one("lost", "is-gone", false, false),
 			one("lost-going", "is-gone-too", true, false),
@@ -375,11 +368,11 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		t.Errorf("paused ones stay, orphaned, replaced (-want +got):\n%s", diff)
 	}
 	facts.own[1].Annotations, facts.own[3].Annotations = nil, nil
-	facts.others = sets.New("is-gone")
+	facts.infra["is-gone"] = infraMachine{}
 	if got := facts.plan(requested).Orphaned; len(got) != 0 {
 		t.Errorf("its InfraMachine is there, and not of the pool, got %v", machineNames(got))
 	}
-	facts.others = nil
+	delete(facts.infra, "is-gone")
 	facts.gvk.Kind = "OtherMachine"
 	if got := facts.plan(requested).Orphaned; len(got) != 0 {
 		t.Errorf("InfraMachines of the kind that the provider made before were not read, got %v", machineNames(got))

@@ -62,8 +62,9 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	}
 	left, err := 0, error(nil)
 	if p.nodesKnown {
-		going := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return p.wasDrained(node) || node.DeletionTimestamp != nil })
-		left, err = p.drain(ctx, going)
+		left, err = p.drain(ctx, slices.DeleteFunc(p.instances.free(), func(node *corev1.Node) bool {
+			return p.wasDrained(node) || node.DeletionTimestamp != nil
+		}))
 	}
 	switch {
 	case left > 0:
@@ -139,7 +140,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 // deleteRecordedNodes deletes the Nodes of the pool that the stored status names with their UIDs.
 func (p *Scope) deleteRecordedNodes(ctx context.Context) {
 	recorded := sets.New(p.State.Nodes...)
-	nodes := slices.DeleteFunc(p.match.all(), func(node *corev1.Node) bool { return !recorded.Has(noderef.RefTo(node)) })
+	nodes := slices.DeleteFunc(p.instances.free(), func(node *corev1.Node) bool { return !recorded.Has(noderef.RefTo(node)) })
 	message := strings.TrimSuffix("Waiting for Nodes to be deleted: "+engine.Named(mapped(nodes, (*corev1.Node).GetName)), ": ")
 	if len(nodes) == 0 && p.missed != "" {
 		message = p.missed
@@ -152,4 +153,4 @@ func (p *Scope) deleteRecordedNodes(ctx context.Context) {
 }
 
 // hasNodes reports whether the pool has Nodes, or may have some of which nothing is known now.
-func (p *Scope) hasNodes() bool { return len(p.match.all()) > 0 || p.missed != "" }
+func (p *Scope) hasNodes() bool { return len(p.instances.free()) > 0 || p.missed != "" }

@@ -26,11 +26,12 @@
 // # Instances that are about to leave
 //
 // A person, a program or a provider can mark a Node (scale.Marks, [Policy].Leaving). These Nodes are cordoned, then all drained within
-// their budgets. A drained Node gets the annotation contract.DrainedAnnotation with its own UID, after its volumes are detached, and at
-// once where the pool has contract.ExcludeDrain. One that is uncordoned while it is to leave is drained again. A Node that is no longer
-// marked, and whose instance the provider lists, loses the annotation, and is uncordoned if the pool cordoned it.
-// contract.DrainStartedAnnotation has both: when the drain began, from which its limit counts, and, after the word cordoned, that it was
-// the pool that cordoned the Node. These marks are written on a Node only as it was read.
+// their budgets; the condition MachinesReady names them and what the first one waits for. A drained Node gets the annotation
+// contract.DrainedAnnotation with its own UID, after its volumes are detached, and at once where the pool has contract.ExcludeDrain. One
+// that is uncordoned while it is to leave is drained again. A Node that is no longer marked, and whose instance the provider lists, loses
+// the annotation, and is uncordoned if the pool cordoned it. contract.DrainStartedAnnotation has both: when the drain began, from which its
+// limit counts, and, after the word cordoned, that it was the pool that cordoned the Node. These marks are written on a Node only as it was
+// read.
 //
 // A provider that makes InfraMachines (status.infrastructureMachineKind) gets a Machine for each, if [Kinds].NewMachine is set. The
 // Machine controller then handles single Nodes. A pool creates these Machines, deletes those whose InfraMachine is gone and, one at a time,

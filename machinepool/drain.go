@@ -31,10 +31,10 @@ func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node) (left int, err 
 		over, failed := p.advance(ctx, node)
 		if isOld(failed) || cluster.IsUnread(failed) {
 			p.Requeue(engine.ConflictRetry)
-			over, failed = false, nil
+			failed = nil
 		}
 		err = errors.Join(err, failed)
-		if !over || failed != nil {
+		if !over {
 			keep.Insert(node.Name)
 		}
 	}
@@ -48,14 +48,29 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 	if p.isYetToBegin(node) || p.env.frame.Writer.Behind(node) {
 		return false, nil // its event is on the way, and may show that its marks were removed
 	}
-	policy, limit := p.env.options.Policy, p.State.Template.NodeDrainTimeout.Or(0)
 	began, _ := p.drainStarted(node)
-	if p.over(began, limit) {
-		return p.ends(ctx, node, func() {
-			p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
-		})
+	limit := p.State.Template.NodeDrainTimeout.Or(0)
+	timeIsUp := p.over(began, limit)
+	if !timeIsUp {
+		if empty, err := p.empties(ctx, node, began); !empty || err != nil {
+			return false, err
+		}
 	}
+	if err := p.sayDrained(ctx, node); err != nil {
+		return false, err
+	}
+	if timeIsUp {
+		p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
+		return true, nil
+	}
+	p.tell(EventNodeDrained, "success draining Node %s", node.Name)
+	return true, nil
+}
+
+// empties continues to empty a Node whose drain began at a time, and reports whether it has neither Pods nor volumes to wait for.
+func (p *Scope) empties(ctx context.Context, node *corev1.Node, began time.Time) (bool, error) {
 	p.mem().draining[node.Name] = p.mem().draining[node.Name] // zero until its volumes are waited for
+	policy := p.env.options.Policy
 	result, err := p.workload.Drainer.Step(ctx, runner.Request{
 		Node: node, Owner: p.State.Key, Rules: policy.DrainRules, Policy: policy.DrainPolicy, StartedAt: began,
 	})
@@ -70,19 +85,7 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 		p.awaits(node, result.Message)
 		return false, nil
 	}
-	if gone, err := p.volumesGone(ctx, node); !gone {
-		return false, err
-	}
-	return p.ends(ctx, node, func() { p.tell(EventNodeDrained, "success draining Node %s", node.Name) })
-}
-
-// ends records on a Node that its drain is over, and then in an event.
-func (p *Scope) ends(ctx context.Context, node *corev1.Node, tell func()) (bool, error) {
-	if err := p.sayDrained(ctx, node); err != nil {
-		return false, err
-	}
-	tell()
-	return true, nil
+	return p.volumesGone(ctx, node)
 }
 
 // marksDrained reports whether a Node has the mark that it was drained.
@@ -105,17 +108,15 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	result, err := p.workload.Volumes.StepVolumes(ctx, runner.Request{
 		Node: node, Owner: p.State.Key, Rules: p.env.options.Policy.DrainRules, StartedAt: began,
 	}, limit)
-	if err == nil && result.Done {
-		return true, nil
-	}
-	message := result.Message
+	p.Requeue(result.RequeueAfter)
 	if err != nil {
-		message = engine.Bounded("* "+err.Error(), engine.MaxNoteLength)
+		result.Message = engine.Bounded("* "+err.Error(), engine.MaxNoteLength)
 		err = fmt.Errorf("wait for the volumes of Node %s: %w", node.Name, err)
 	}
-	p.awaits(node, message)
-	p.Requeue(result.RequeueAfter)
-	return false, err
+	if !result.Done {
+		p.awaits(node, result.Message)
+	}
+	return result.Done, err
 }
 
 // awaits keeps what the drain of a Node waits for, where it is the first one.

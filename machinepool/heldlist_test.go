@@ -15,7 +15,7 @@ import (
 // listed is what unbelievable depends on.
 type listed struct {
 	pool   contract.MachinePoolState
-	m      matching
+	all    instances
 	leaves func(*corev1.Node) bool
 }
 
@@ -28,27 +28,27 @@ func TestWhichListsAreNotBelieved(t *testing.T) {
 	}{
 		"it names none of the recorded Nodes": {func(*listed) {}, []string{"a", "b"}},
 		"it names a Node that was not recorded": {func(f *listed) {
-			f.m.Nodes = []*corev1.Node{testNode("new", "q://1", ready)}
+			f.all = append(f.all, instancesIn(here, testNode("new", "q://1", ready))...)
 		}, []string{"a", "b"}},
 		"it names a recorded one": {func(f *listed) {
-			f.m.Nodes, f.m.Retired = []*corev1.Node{b}, []*corev1.Node{a}
+			f.all = append(instancesIn(here, b), instancesIn(retired, a)...)
 		}, nil},
 		"it names one that has the name of a recorded one": {func(f *listed) {
-			f.m.Nodes = []*corev1.Node{testNode("a", "q://1", func(n *corev1.Node) { n.UID = "another" })}
+			f.all = append(f.all, instancesIn(here, testNode("a", "q://1", func(n *corev1.Node) { n.UID = "another" }))...)
 		}, []string{"a", "b"}},
 		"their kubelets are silent": {func(f *listed) {
-			f.m.Retired = []*corev1.Node{testNode("a", "p://1"), testNode("b", "p://2")}
+			f.all = instancesIn(retired, testNode("a", "p://1"), testNode("b", "p://2"))
 		}, nil},
 		"their kubelets are silent for a moment": {func(f *listed) {
-			f.m.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1000, 0)))}
+			f.all = instancesIn(retired, testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1000, 0))))
 		}, []string{"a"}},
 		"their kubelets are silent for long": {func(f *listed) {
-			f.m.Retired = []*corev1.Node{testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1060, 0).Add(-silentFor)))}
+			f.all = instancesIn(retired, testNode("a", "p://1", readiness(corev1.ConditionUnknown, time.Unix(1060, 0).Add(-silentFor))))
 		}, nil},
-		"one of them answers":     {func(f *listed) { f.m.Retired = []*corev1.Node{testNode("a", "p://1"), b} }, []string{"b"}},
+		"one of them answers":     {func(f *listed) { f.all = instancesIn(retired, testNode("a", "p://1"), b) }, []string{"b"}},
 		"they are asked to leave": {func(f *listed) { f.leaves = func(*corev1.Node) bool { return true } }, nil},
 		"they are being deleted": {func(f *listed) {
-			f.m.Retired = []*corev1.Node{testNode("a", "p://1", ready, func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) })}
+			f.all = instancesIn(retired, testNode("a", "p://1", ready, func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }))
 		}, nil},
 		"nothing is listed, and nothing wanted": {func(f *listed) { f.pool.ProviderIDs, f.pool.Replicas = nil, contract.Some(int32(0)) }, nil},
 		"nothing is listed, and two are wanted": {func(f *listed) { f.pool.ProviderIDs = nil }, []string{"a", "b"}},
@@ -58,11 +58,11 @@ func TestWhichListsAreNotBelieved(t *testing.T) {
 		"something is listed, and nothing wanted": {func(f *listed) { f.pool.Replicas = contract.Some(int32(0)) }, []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := listed{m: matching{Retired: []*corev1.Node{a, b}}, leaves: func(*corev1.Node) bool { return false }}
+			f := listed{all: instancesIn(retired, a, b), leaves: func(*corev1.Node) bool { return false }}
 			f.pool.ProviderIDs, f.pool.Replicas = []string{"q://1", "q://2"}, contract.Some(int32(2))
 			f.pool.Nodes = []contract.NodeRef{{Name: "a", UID: "a-uid"}, {Name: "b", UID: "b-uid"}}
 			tc.change(&f)
-			held, again := unbelievable(&f.pool, &f.m, f.leaves, time.Unix(1060, 0))
+			held, again := f.all.unbelievable(&f.pool, f.leaves, time.Unix(1060, 0))
 			if diff := cmp.Diff(tc.want, names(held)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

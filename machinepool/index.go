@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -125,26 +124,22 @@ func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules
 	return recorded || rules.Same(m.ProviderID, node.Spec.ProviderID)
 }
 
-// takenByMachines returns the names of the Nodes that are to leave, and of all Nodes in a deletion, that a Machine claims: its controller
-// handles them, be it the pool's own or not. Where Machines cannot be read, the pool handles no Node.
-func (p *Scope) takenByMachines(ctx context.Context, m *matching) (sets.Set[string], error) {
-	taken := sets.New[string]()
-	if !p.env.kinds.knowsMachines() {
-		return taken, nil
-	}
-	for _, node := range slices.Concat(m.Nodes, m.Retired) {
-		if !p.Deleting() && !p.env.options.Policy.Leaving(node) && !slices.Contains(m.Retired, node) {
+// leaveToMachines finds the instances that are to leave, and all in a deletion, whose Node a Machine claims: its controller handles them,
+// be it the pool's own or not. Where Machines cannot be read, the pool handles no Node.
+func (p *Scope) leaveToMachines(ctx context.Context) (err error) {
+	for i := range p.instances {
+		one := &p.instances[i]
+		leaves := one.Standing == retired || one.Standing == here && (p.Deleting() || p.env.options.Policy.Leaving(one.Node))
+		if !leaves || !p.env.kinds.knowsMachines() {
 			continue
 		}
-		claimed, err := p.claimedByMachine(ctx, node)
-		if err != nil {
-			return nil, err
+		if one.OfMachine, err = p.claimedByMachine(ctx, one.Node); err != nil {
+			return err
 		}
-		if claimed || (!p.Deleting() && p.machines != nil && p.machines.represent(node, p.env.options.Matching)) {
-			taken.Insert(node.Name)
-		}
+		getsMachine := p.machines != nil && p.machines.instances.Has(p.env.options.Matching.Key(one.Node.Spec.ProviderID))
+		one.OfMachine = one.OfMachine || getsMachine && !p.Deleting()
 	}
-	return taken, nil
+	return nil
 }
 
 // claimedByMachine reports whether a Machine claims a Node.

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,48 +20,75 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// leavingFacts are the inputs of planLeaving.
+// act is what a pool that lives does about an instance and its Node.
+type act uint8
+
+const (
+	// letBe: nothing is to be done.
+	letBe act = iota
+	// servesAgain: the Node loses its marks, and is uncordoned if the pool cordoned it: its instance stays.
+	servesAgain
+	// isMachines: the Node leaves, and the controller of the Machine that claims it does the rest.
+	isMachines
+	// drains, saysDrained without a drain, deletes: that is done to the Node.
+	drains
+	saysDrained
+	deletes
+	// goes: the Node is being deleted.
+	goes
+)
+
+// leavingFacts are what decides about all instances alike.
 type leavingFacts struct {
-	// Nodes are those of instances, and Retired those whose instance has left.
-	Nodes, Retired []*corev1.Node
 	// Leaving reports whether a Node of an instance is about to leave, and Drained whether a Node was drained.
 	Leaving, Drained func(*corev1.Node) bool
+	// Listed: the instances that are counted are those that the provider lists.
+	Listed bool
 	// CanDrain is false without a Drainer; Excluded: by annotation of the pool.
 	CanDrain, Excluded bool
 }
 
-// leavingPlan is what to do about them. Drains are in the order in which they are begun. Stay are Nodes that say that they were to
-// leave, and do not. Release are Nodes that are not drained, for which what has marked them may wait.
-type leavingPlan struct{ Drain, Delete, Stay, Release []*corev1.Node }
+func (f leavingFacts) decide(one instance) act {
+	switch one.Standing {
+	case here:
+		return f.decideListed(one.Node, one.OfMachine)
+	case retired:
+		return f.decideRetired(one.Node, one.OfMachine)
+	default: // it has no Node, or one that the pool leaves alone
+		return letBe
+	}
+}
 
-// planLeaving: the Node of an instance that is about to leave is drained. A Node whose instance has left is deleted, and drained before
-// that while its kubelet still answers: the instance may still run, with its pods. A Node whose instance stays loses its marks: pods are
-// scheduled to it again.
-func planLeaving(f leavingFacts) leavingPlan {
-	var plan leavingPlan
-	for _, node := range f.Retired {
-		switch {
-		case node.DeletionTimestamp != nil:
-		case f.CanDrain && noderef.Ready(node) && !f.Drained(node):
-			plan.Drain = append(plan.Drain, node)
-		default:
-			plan.Delete = append(plan.Delete, node)
-		}
+// decideListed: the Node of an instance that is about to leave is drained. Where drains are excluded it is reported as drained at once,
+// because what has marked it may wait for that.
+func (f leavingFacts) decideListed(node *corev1.Node, ofMachine bool) act {
+	switch leaves := f.Leaving(node); {
+	case node.DeletionTimestamp != nil:
+	case !leaves && f.Listed && hasMark(node):
+		return servesAgain
+	case !leaves || f.Drained(node):
+	case ofMachine:
+		return isMachines
+	case f.CanDrain:
+		return drains
+	case f.Excluded:
+		return saysDrained
 	}
-	for _, node := range f.Nodes {
-		switch {
-		case node.DeletionTimestamp != nil:
-		case !f.Leaving(node):
-			if hasMark(node) {
-				plan.Stay = append(plan.Stay, node)
-			}
-		case f.CanDrain && !f.Drained(node):
-			plan.Drain = append(plan.Drain, node)
-		case f.Excluded && !f.Drained(node):
-			plan.Release = append(plan.Release, node)
-		}
+	return letBe
+}
+
+// decideRetired: the Node of an instance that has left is deleted, and drained before that while its kubelet still answers: the instance
+// may still run, with its pods.
+func (f leavingFacts) decideRetired(node *corev1.Node, ofMachine bool) act {
+	switch {
+	case node.DeletionTimestamp != nil:
+		return goes
+	case ofMachine:
+		return isMachines
+	case f.CanDrain && noderef.Ready(node) && !f.Drained(node):
+		return drains
 	}
-	return plan
+	return deletes
 }
 
 // removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and removes the marks of those that stay.
@@ -72,40 +98,37 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	if !p.nodesKnown {
 		return nil
 	}
-	retired := p.match.free(p.match.Retired)
-	plan := planLeaving(leavingFacts{
-		Nodes: p.match.Nodes, Retired: retired, CanDrain: p.canDrain(), Excluded: p.excludes(contract.ExcludeDrain),
-		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained,
-	})
-	if !p.complete && p.infrastructure.Presence != external.NotReferenced { // the instances that are counted may not be those that are listed
-		plan.Stay = nil
+	facts := leavingFacts{
+		Leaving: p.env.options.Policy.Leaving, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.excludes(contract.ExcludeDrain),
+		Listed: p.complete || p.infrastructure.Presence == external.NotReferenced,
 	}
-	if len(retired)+len(plan.Stay) > 0 {
+	nodes := map[act][]*corev1.Node{}
+	for _, one := range p.instances {
+		do := facts.decide(one)
+		nodes[do] = append(nodes[do], one.Node)
+	}
+	defer p.reportLeaving(nodes)
+	if len(nodes[servesAgain])+len(p.instances.in(retired)) > 0 {
 		if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
 			return err
 		}
 	}
-	for _, node := range plan.Drain {
-		if p.match.taken.Has(node.Name) && !p.ledByMachines() {
-			p.match.OfMachines = append(p.match.OfMachines, node.Name)
-			p.Requeue(claimedRetry)
-		}
-	}
-	_, undrained := p.drain(ctx, p.match.free(plan.Drain))
-	return errors.Join(undrained, p.deleteNodes(ctx, plan.Delete),
-		// what has marked them may wait for that
-		p.eachNode(p.match.free(plan.Release), func(node *corev1.Node) error { return p.sayDrained(ctx, node) }),
-		p.eachNode(plan.Stay, func(node *corev1.Node) error { return p.removeMarks(ctx, node) }))
+	_, undrained := p.drain(ctx, nodes[drains])
+	return errors.Join(undrained, p.deleteNodes(ctx, nodes[deletes]),
+		p.eachNode(nodes[saysDrained], func(node *corev1.Node) error { return p.sayDrained(ctx, node) }),
+		p.eachNode(nodes[servesAgain], func(node *corev1.Node) error { return p.removeMarks(ctx, node) }))
 }
 
-// represent reports whether an InfraMachine represents the instance of a Node: it gets a Machine, or has one.
-func (m *machines) represent(node *corev1.Node, rules noderef.Rules) bool {
-	for _, infra := range m.infra {
-		if id, _, _ := unstructured.NestedString(infra.Object, "spec", "providerID"); rules.Same(id, node.Spec.ProviderID) {
-			return true
-		}
+// reportLeaving adds what the Nodes that leave wait for to the problems of the pass.
+func (p *Scope) reportLeaving(nodes map[act][]*corev1.Node) {
+	namesOf := func(do act) []string { return mapped(nodes[do], (*corev1.Node).GetName) }
+	p.problems.add(contract.ReasonNotReady, "With a Node that is being drained", namesOf(drains), p.waiting)
+	p.problems.add(contract.ReasonNotReady, "With a Node that is being deleted", namesOf(goes), "")
+	if !p.ledByMachines() && len(nodes[isMachines]) > 0 {
+		p.Requeue(claimedRetry)
+		p.problems.add(contract.ReasonNodeClaimed, "With a Node that is to leave and that a Machine claims", namesOf(isMachines),
+			"; let each instance be in the pool or have a Machine")
 	}
-	return false
 }
 
 // infrastructureIsCurrent asks the API server whether the InfraMachinePool is as this pass has read it from the cache. If it is not, its
@@ -155,7 +178,7 @@ func (p *Scope) propagate(ctx context.Context) error {
 			ControllerKind: p.env.kinds.Pool.GVK.Kind, ControllerName: p.State.Key.Name,
 		},
 	}
-	return p.eachNode(p.match.Nodes, func(node *corev1.Node) error {
+	return p.eachNode(p.instances.in(here).nodes(), func(node *corev1.Node) error {
 		patch, differs := p.env.options.Propagation.Diff(node, desired)
 		if !differs || node.DeletionTimestamp != nil || p.env.frame.Writer.Behind(node) {
 			return nil

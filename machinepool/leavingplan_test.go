@@ -27,34 +27,68 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 	going := func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Time) }
 	marked := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainStartedAnnotation: cordonRecord} }
 	drained := func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainedAnnotation: string(n.UID)} }
+	all := append(instancesIn(here, node("stays", readyAt(now)), node("leaves", readyAt(now)), node("leaves-drained"),
+		node("leaves-deleted", going), node("stays-drained", drained), node("stays-cordoned", marked), node("stays-deleted", marked, going)),
+		instancesIn(retired, node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going))...)
+	all = append(all, instancesIn(kept, node("leaves-kept"))...)
+	all = append(all, instance{Standing: missing, ID: "p://missing"}, instance{Standing: missed})
+	for _, name := range []string{"stays-of-a-machine", "leaves-of-a-machine"} {
+		all = append(all, instance{Standing: here, Node: node(name), OfMachine: true})
+	}
 	facts := leavingFacts{
-		Nodes: []*corev1.Node{node("stays", readyAt(now)), node("leaves", readyAt(now)), node("leaves-drained"), node("leaves-deleted", going),
-			node("stays-drained", drained), node("stays-cordoned", marked), node("stays-deleted", marked, going),
-		},
-		Retired: []*corev1.Node{node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going)},
 		Leaving: func(n *corev1.Node) bool { return strings.HasPrefix(n.Name, "leaves") },
-		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true,
+		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true, Listed: true,
 	}
-	plan := planLeaving(facts)
-	if diff := cmp.Diff([][]string{{"answers", "leaves"}, {"drained", "silent"}},
-		[][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
-		t.Errorf("drained and deleted (-want +got):\n%s", diff)
+	want := map[act][]string{
+		drains: {"leaves", "answers"}, deletes: {"drained", "silent"}, servesAgain: {"stays-drained", "stays-cordoned"}, goes: {"going"},
+		isMachines: {"leaves-of-a-machine"},
 	}
-	if diff := cmp.Diff([]string{"stays-drained", "stays-cordoned"}, names(plan.Stay)); diff != "" {
-		t.Errorf("those that stay after all (-want +got):\n%s", diff)
+	decide := func(when string) {
+		t.Helper()
+		got := map[act][]string{}
+		for _, one := range all {
+			if do := facts.decide(one); do != letBe {
+				got[do] = append(got[do], one.Node.Name)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
 	}
+	decide("with a drainer")
+	facts.Listed = false
+	delete(want, servesAgain)
+	decide("which instances stay is not known")
 	facts.CanDrain = false
-	plan = planLeaving(facts)
-	if diff := cmp.Diff([][]string{nil, {"answers", "drained", "silent"}}, [][]string{names(plan.Drain), names(plan.Delete)}); diff != "" {
-		t.Errorf("without a drainer (-want +got):\n%s", diff)
-	}
-	if len(plan.Release) > 0 {
-		t.Errorf("another client may drain them, got %v", names(plan.Release))
-	}
+	delete(want, drains)
+	want[deletes] = []string{"answers", "drained", "silent"}
+	decide("without a drainer another client may drain them")
 	facts.Excluded = true
-	if diff := cmp.Diff([]string{"leaves"}, names(planLeaving(facts).Release)); diff != "" {
-		t.Errorf("where drains are not wanted (-want +got):\n%s", diff)
-	}
+	want[saysDrained] = []string{"leaves"}
+	decide("drains are not wanted")
+}
+
+func TestAPoolThatLivesNamesWhatTheNodesThatLeaveWaitFor(t *testing.T) {
+	p, drainer, _ := draining(t, &api{listing: infraIs("infra-uid", "7")}, 0)
+	p.State.Deleting, p.complete = time.Time{}, true
+	p.env.options.Policy.Leaving = func(*corev1.Node) bool { return true }
+	drainer.result.Message = "* Pod default/web: its budget allows no eviction"
+	require.NoError(t, p.removeNodes(t.Context()))
+	want := problems{Reason: contract.ReasonNotReady, Lines: []string{
+		"* With a Node that is being drained: a; waiting for Node a:\n* Pod default/web: its budget allows no eviction",
+	}}
+	require.Equal(t, want, p.problems)
+	require.Equal(t, strings.Join(want.Lines, "\n"), (&statusFacts{Pool: &p.State, Known: true, Problems: p.problems}).machinesReady().Message)
+
+	going := func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: actingNow} }
+	claimed := instancesIn(retired, testNode("e", "p://e"))
+	claimed[0].OfMachine = true
+	p.instances, p.problems = append(instancesIn(retired, testNode("d", "p://d", going)), claimed...), problems{}
+	require.NoError(t, p.removeNodes(t.Context()))
+	require.Equal(t, problems{Reason: contract.ReasonNodeClaimed, Lines: []string{
+		"* With a Node that is being deleted: d",
+		"* With a Node that is to leave and that a Machine claims: e; let each instance be in the pool or have a Machine",
+	}}, p.problems)
 }
 
 func TestANodeThatWasUncordonedIsToBeDrainedAgain(t *testing.T) {
@@ -77,12 +111,11 @@ func TestANodeThatWasUncordonedIsToBeDrainedAgain(t *testing.T) {
 				p.State.Annotations = map[string]string{contract.ExcludeDrain: ""}
 			}
 			require.Equal(t, tc.want, p.wasDrained(tc.node))
-			plan := planLeaving(leavingFacts{
-				Nodes: []*corev1.Node{tc.node}, Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.excludes(contract.ExcludeDrain),
+			do := leavingFacts{
+				Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.excludes(contract.ExcludeDrain),
 				Leaving: func(*corev1.Node) bool { return true },
-			})
-			require.Equal(t, !tc.want, len(plan.Drain) == 1)
-			require.Empty(t, plan.Release)
+			}.decide(instance{Standing: here, Node: tc.node})
+			require.Equal(t, map[bool]act{true: letBe, false: drains}[tc.want], do)
 		})
 	}
 }

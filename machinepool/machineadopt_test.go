@@ -30,7 +30,7 @@ func restored(change ...func(*contract.MachineState)) *contract.MachineState {
 
 // withInfra are the Machines of a pool with one InfraMachine.
 func withInfra() *machines {
-	return &machines{infra: map[string]*unstructured.Unstructured{"a": {}},
+	return &machines{infra: map[string]infraMachine{"a": {Ours: true}},
 		gvk: schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "FakeMachine"}}
 }
 
@@ -144,7 +144,7 @@ func TestADeletionWaitsForMachinesThatMayBeThePools(t *testing.T) {
 		p, _ := acting(t, &api{listing: []metav1.PartialObjectMetadata{labelled}})
 		p.State.ClusterName, p.infrastructure, p.machineKind = "c", refTo(external.Present), "FakeMachine"
 		if known {
-			p.machines.infra = map[string]*unstructured.Unstructured{}
+			p.machines.infra = map[string]infraMachine{}
 		}
 		done, err := p.deleteAllMachines(t.Context())
 		require.NoError(t, err)

@@ -32,11 +32,15 @@ type machine = children.Child[contract.MachineState]
 // machines are those of a pool.
 type machines struct {
 	own []machine // sorted by name
-	// infra are the InfraMachines of the pool by name, nil while they are not known, and others the names of other ones.
-	infra  map[string]*unstructured.Unstructured
-	others sets.Set[string]
-	gvk    schema.GroupVersionKind
+	// infra are the InfraMachines by name, those of others included; nil while they are not known. gvk is their kind.
+	infra map[string]infraMachine
+	gvk   schema.GroupVersionKind
+	// instances are the keys of those which the pool's InfraMachines stand for.
+	instances sets.Set[string]
 }
+
+// infraMachine is the object of a provider for one instance. Ours: it is one of the pool. Wanted: it is to have a Machine.
+type infraMachine struct{ Ours, Wanted bool }
 
 // ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
 // InfraMachinePool is not known, as at the start of a process, existing Machines decide that.
@@ -74,7 +78,7 @@ func (p *Scope) isFree(m *contract.Metadata) bool {
 // Machines by their labels.
 func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.MachineState) (bool, error) {
 	ref := other.Infrastructure
-	if m.infra[ref.Name] == nil || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
+	if !m.infra[ref.Name].Ours || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
 		return false, nil
 	}
 	return p.IsSame(ctx) // a pool of before must not adopt what its caches show
@@ -97,26 +101,25 @@ func (m *machines) plan(requested engine.Deletions) machinePlan {
 	has := make(sets.Set[string], len(m.own))
 	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: new(1)}}
 	for _, one := range m.own {
-		infra := one.State.Infrastructure
-		has.Insert(infra.Name)
+		ref := one.State.Infrastructure
+		has.Insert(ref.Name)
+		infra, exists := m.infra[ref.Name]
 		goes := requested.Has(one.UID) || !one.Deleting.IsZero() // the cache may not show it yet
-		if m.infra[infra.Name] == nil && !goes {
-			if infra.GroupKind() == m.gvk.GroupKind() && !m.others.Has(infra.Name) && !one.Paused() {
-				plan.Orphaned = append(plan.Orphaned, one)
-			}
-			continue
+		switch {
+		case goes || infra.Ours:
+			is := scale.Of(one.State, "")
+			is.Deleting = goes
+			marked.Machines = append(marked.Machines, is)
+		case !exists && ref.GroupKind() == m.gvk.GroupKind() && !one.Paused():
+			plan.Orphaned = append(plan.Orphaned, one)
 		}
-		is := scale.Of(one.State, "")
-		is.Deleting = goes
-		marked.Machines = append(marked.Machines, is)
 	}
 	for _, v := range scale.Remediate(marked).Delete {
 		at := slices.IndexFunc(m.own, func(one machine) bool { return one.Key.Name == v.Name })
 		plan.Replace = append(plan.Replace, m.own[at])
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.infra)) {
-		labelled := m.infra[name].GetLabels()[contract.PoolNameLabel] != ""
-		if !has.Has(name) && labelled && m.infra[name].GetDeletionTimestamp() == nil {
+		if m.infra[name].Wanted && !has.Has(name) {
 			plan.Create = append(plan.Create, name)
 		}
 	}
@@ -174,14 +177,15 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 		p.Requeue(external.UnsyncedRetry)
 		return err
 	}
-	m.infra, m.others = map[string]*unstructured.Unstructured{}, sets.New[string]()
+	m.infra, m.instances = make(map[string]infraMachine, len(all)), sets.New[string]()
 	for name, infra := range all {
-		if p.isOurs(infra) {
-			m.infra[name] = infra
-		} else {
-			m.others.Insert(name)
+		is := infraMachine{Ours: p.isOurs(infra), Wanted: p.isLabelled(infra.GetLabels()) && infra.GetDeletionTimestamp() == nil}
+		if m.infra[name] = is; is.Ours {
+			id, _, _ := unstructured.NestedString(infra.Object, "spec", "providerID")
+			m.instances.Insert(p.env.options.Matching.Key(id))
 		}
 	}
+	m.instances.Delete("")
 	return nil
 }
 
@@ -214,6 +218,9 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 	if len(created) > 0 {
 		p.tell(EventMachinesCreated, "Created %s %s", p.env.kinds.Machine.GVK.Kind, engine.Named(created))
 	}
+	if err != nil { // nothing else says that an instance waits for its Machine
+		p.problems.add(contract.ReasonNotReady, "Without a Machine", []string{strings.ReplaceAll(err.Error(), "\n", "; ")}, "")
+	}
 	return err
 }
 
@@ -242,10 +249,6 @@ func (p *Scope) createMachine(ctx context.Context, name string) error {
 // errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
 var errForeignMachine = errors.New("it exists and is not one")
 
-// foreignAdvice is what a person can do about it. A Machine that is deleted may take an instance with it.
-const foreignAdvice = "if it stands for the instance, remove its controller and give it the labels of the pool; otherwise delete it, " +
-	"or have the provider name the InfraMachine otherwise"
-
 // alreadyThere distinguishes a Machine that the cache does not show yet, engine.ErrStale, from one of the same name with another owner. A
 // Machine whose labels were removed, by which it is found, gets them again.
 func (p *Scope) alreadyThere(ctx context.Context, name string) error {
@@ -260,8 +263,9 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 	case owned:
 		return cmp.Or(p.giveMetadata(ctx, have), engine.ErrStale)
 	}
-	p.match.NameTaken = append(p.match.NameTaken, name)
-	return fmt.Errorf("create Machine %s: %w of MachinePool %s: %s", p.key(name), errForeignMachine, p.State.Key.Name, foreignAdvice)
+	return fmt.Errorf("create Machine %s: %w of MachinePool %s: if it stands for the instance, remove its controller and give it the "+
+		"labels of the pool; otherwise delete it, or have the provider name the InfraMachine otherwise",
+		p.key(name), errForeignMachine, p.State.Key.Name)
 }
 
 // machineMetadata are the labels and annotations of the pool's Machines.

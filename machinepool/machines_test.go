@@ -336,8 +336,13 @@ func TestAnInstanceOfAnotherOwnerUnderTheNameOfAnInfraMachineIsReported(t *testi
 			w.lead(&m, is("Ready", "True"), is("Available", "True"))
 		}
 	}
-	message := w.conditionIs(pool, contract.ConditionMachinesReady, machinepool.ReasonMachineNameTaken)
-	require.Contains(t, message, "pool-2")
+	w.eventually("it is reported", func() string {
+		message := conditionOf(w.get(pool), contract.ConditionMachinesReady).Message
+		if !strings.Contains(message, "* Without a Machine: create Machine default/pool-2: it exists and is not one of MachinePool pool: ") {
+			return message
+		}
+		return ""
+	})
 	require.NoError(t, w.client.Delete(t.Context(), foreign))
 	w.eventually("a Machine of its own", func() string {
 		if m := w.get(foreign); m == nil || metav1.GetControllerOf(m) == nil {

@@ -36,7 +36,7 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 		p.forgetRequests()
 	}
 	if !p.nodesKnown {
-		p.match, p.unread = matching{}, unreadProblem(key, err)
+		p.instances, p.unread = nil, unreadProblem(key, err)
 		if len(p.State.Nodes)+len(p.State.ProviderIDs) > 0 {
 			p.missed = "The Nodes cannot be read: " + p.unread.Message
 		}
@@ -67,20 +67,20 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 		unread = errors.Join(unread, err)
 		return all
 	}
-	p.match = matchNodes(matchFacts{
+	p.instances = findInstances(instanceFacts{
 		Pool: p.State.Key, IDs: p.State.ProviderIDs, Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Claims: others,
 		Rules: p.env.options.Matching,
 	})
-	if p.match.taken, err = p.takenByMachines(ctx, &p.match); err != nil || unread != nil {
-		return false, cmp.Or(err, unread)
+	if err = cmp.Or(unread, p.leaveToMachines(ctx)); err != nil {
+		return false, err
 	}
 	if p.holdsList(); !p.complete && !p.Deleting() { // an incomplete list, too, is judged as a whole: the Nodes that it names are recorded
-		p.match.retireNone()
+		p.instances.retireNone()
 	}
-	if len(p.match.Claimed) > 0 {
+	if len(p.instances.in(claimed)) > 0 {
 		p.Requeue(claimedRetry)
 	}
-	if len(p.match.Nodes) > 0 && !p.Deleting() {
+	if len(p.instances.in(here)) > 0 && !p.Deleting() {
 		p.workload.Record(&p.State.Metadata, p.ChangeAnnotation)
 	}
 	return true, nil
@@ -111,22 +111,24 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 func (p *Scope) confirmMissed(ctx context.Context) {
 	var names []string
 	var failed, last error
-	for _, ref := range p.match.missed {
-		gone := false
+	for i := range p.instances {
+		one, gone := &p.instances[i], false
+		if one.Standing != missed {
+			continue
+		}
 		if !utilnet.IsTimeout(last) { // each further request could last as long
-			gone, last = p.workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
-				return isStill(live, ref, p.State.ProviderIDs, p.env.options.Matching)
+			gone, last = p.workload.IsGone(ctx, one.Ref.Name, func(live *corev1.Node) bool {
+				return isStill(live, one.Ref, p.State.ProviderIDs, p.env.options.Matching)
 			})
 		}
 		failed = cmp.Or(failed, last)
 		if !gone {
-			p.match.kept, names = append(p.match.kept, ref), append(names, ref.Name)
+			one.Standing, names = kept, append(names, one.Ref.Name)
 		}
 	}
 	if len(names) == 0 {
 		return
 	}
-	slices.Sort(names)
 	p.missed = "The recorded Nodes are not known to be gone: " + engine.Named(names)
 	if failed != nil {
 		p.missed += ": " + failed.Error()
@@ -143,24 +145,23 @@ const silentFor = 5 * time.Minute
 // that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, and for
 // Nodes that have not been Ready for silentFor. leaves reports whether something requests now that a Node leaves; that it was drained is no
 // such request: its mark may be gone. again is when the first Node will have been silent for that long; zero for never.
-func unbelievable(
-	pool *contract.MachinePoolState, m *matching, leaves func(*corev1.Node) bool, now time.Time,
+func (all instances) unbelievable(
+	pool *contract.MachinePoolState, leaves func(*corev1.Node) bool, now time.Time,
 ) (standing []*corev1.Node, again time.Duration) {
 	if len(pool.ProviderIDs) == 0 && pool.Replicas == contract.Some(int32(0)) {
 		return nil, 0
 	}
-	if slices.ContainsFunc(m.Nodes, func(node *corev1.Node) bool { return slices.Contains(pool.Nodes, noderef.RefTo(node)) }) {
+	if slices.ContainsFunc(all.in(here), func(one instance) bool { return slices.Contains(pool.Nodes, one.Ref) }) {
 		return nil, 0
 	}
-	for _, node := range m.free(m.Retired) {
+	for _, one := range all.in(retired) {
 		left := silentFor // at least
-		if !noderef.Ready(node) {
-			left = readySince(node).Add(silentFor).Sub(now)
+		if !noderef.Ready(one.Node) {
+			left = readySince(one.Node).Add(silentFor).Sub(now)
 		}
-		if left <= 0 || node.DeletionTimestamp != nil || leaves(node) {
-			continue
+		if left > 0 && !one.OfMachine && one.Node.DeletionTimestamp == nil && !leaves(one.Node) {
+			standing, again = append(standing, one.Node), engine.Soonest(again, left)
 		}
-		standing, again = append(standing, node), engine.Soonest(again, left)
 	}
 	return standing, again
 }
@@ -171,7 +172,7 @@ func (p *Scope) holdsList() {
 	if !p.infrastructure.Usable() || p.Deleting() {
 		return
 	}
-	held, again := unbelievable(&p.State, &p.match, p.env.options.Policy.Leaving, p.Now)
+	held, again := p.instances.unbelievable(&p.State, p.env.options.Policy.Leaving, p.Now)
 	if len(held) == 0 {
 		return
 	}
@@ -183,8 +184,12 @@ func (p *Scope) holdsList() {
 			"If the instances were replaced, annotate those Nodes with %s, or delete them", p.infrastructure.Ref.Kind,
 		p.infrastructure.Ref.Name, len(p.State.ProviderIDs), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)),
 		scale.DeleteAnnotation)))
-	p.State.ProviderIDs, p.complete = mapped(held, func(node *corev1.Node) string { return node.Spec.ProviderID }), false
-	p.Update.ProviderIDs = contract.Change[[]string]{}
-	p.match.retireNone()
-	p.match = matching{Nodes: held, taken: p.match.taken, kept: p.match.kept, missed: p.match.missed}
+	p.instances = p.instances.in(retired, moved, missed, kept) // without those of the list
+	for i := range p.instances {
+		if one := &p.instances[i]; slices.Contains(held, one.Node) {
+			one.Standing, one.ID = here, one.Node.Spec.ProviderID
+		}
+	}
+	p.instances.retireNone()
+	p.State.ProviderIDs, p.complete, p.Update.ProviderIDs = p.instances.in(here).ids(), false, contract.Change[[]string]{}
 }

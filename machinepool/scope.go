@@ -36,8 +36,9 @@ type Scope struct {
 	workload   Workload
 	nodesKnown bool
 	unread     external.Problem // why the Nodes are not known
-	match      matching
+	instances  instances
 	waiting    string // what the first Node waits for whose drain is not over, as the end of a message
+	problems   problems
 	missed     string // why there may be Nodes of the pool that are not known; empty when all are
 
 	// machineKind is the kind of the InfraMachines that represent instances, empty without them.

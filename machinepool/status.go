@@ -29,8 +29,6 @@ const (
 	// ReasonInstancesHeld: the provider lists instances none of which has a recorded Node, while those Nodes are Ready. Nothing is done
 	// for that list until a person marks those Nodes as leaving or deletes them, or they have not been Ready for five minutes.
 	ReasonInstancesHeld = "InstancesHeld"
-	// ReasonMachineNameTaken: the InfraMachine of an instance gets no Machine, because a Machine of another owner has its name.
-	ReasonMachineNameTaken = "MachineNameTaken"
 )
 
 // statusFacts are the inputs of the phase and the conditions.
@@ -43,12 +41,27 @@ type statusFacts struct {
 	// Listed is how many instances have a provider ID.
 	Listed int32
 	// Counts count instances by Nodes, or by Machines where those represent them; Known is true when they could be counted.
-	Counts counts
-	Known  bool
-	Match  matching
+	Counts    counts
+	Known     bool
+	Instances instances
+	// Problems are those that the steps have met.
+	Problems problems
 	// Unread is why they could not be counted.
 	Unread external.Problem
 	Failed bool
+}
+
+// problems are the lines of the condition MachinesReady, of which the last one gives the reason.
+type problems struct {
+	Reason string
+	Lines  []string
+}
+
+// add adds a line that names instances, unless there are none. what says what they have in common, and more ends the line.
+func (all *problems) add(reason, what string, names []string, more string) {
+	if len(names) > 0 {
+		all.Reason, all.Lines = reason, append(all.Lines, "* "+what+": "+engine.Named(names)+more)
+	}
 }
 
 // actual is the number of instances, as far as it is reported.
@@ -102,25 +115,17 @@ func (f *statusFacts) unread(kind string) metav1.Condition {
 
 // machinesReady names the instances that have a problem.
 func (f *statusFacts) machinesReady() metav1.Condition {
-	reason, lines := contract.ReasonNotReady, []string(nil)
-	problem := func(of []string, because, is, advice string) { // the last one that there is gives the reason
-		if len(of) > 0 {
-			reason, lines = because, append(lines, "* "+is+": "+engine.Named(of)+advice)
-		}
-	}
-	problem(f.Counts.NotReady, contract.ReasonNotReady, "Not ready", "")
-	problem(f.Match.Missing, contract.ReasonNotReady, "Without a Node", "")
-	problem(f.Match.Claimed, contract.ReasonNodeClaimed, "Named by another pool too, so that no pool uses their Nodes",
+	all := problems{Reason: contract.ReasonNotReady}
+	all.add(contract.ReasonNotReady, "Not ready", f.Counts.NotReady, "")
+	all.add(contract.ReasonNotReady, "Without a Node", f.Instances.in(missing).ids(), "")
+	all.Reason, all.Lines = cmp.Or(f.Problems.Reason, all.Reason), append(all.Lines, f.Problems.Lines...)
+	all.add(contract.ReasonNodeClaimed, "Named by another pool too, so that no pool uses their Nodes", f.Instances.in(claimed).ids(),
 		"; let each instance be in one pool")
-	problem(f.Match.OfMachines, contract.ReasonNodeClaimed, "With a Node that is to leave and that a Machine claims",
-		"; let each instance be in the pool or have a Machine")
-	problem(f.Match.Ambiguous, contract.ReasonAmbiguousNode, "With several Nodes", "; delete those that are wrong")
-	problem(f.Match.NameTaken, ReasonMachineNameTaken, "Without a Machine, because one of the name exists and is not this MachinePool's",
-		"; "+foreignAdvice)
-	if missing := f.Pool.ObservedReplicas.Or(0) - f.Listed; missing > 0 {
-		lines = append(lines, fmt.Sprintf("* Without a provider ID: %d", missing))
+	all.add(contract.ReasonAmbiguousNode, "With several Nodes", f.Instances.in(ambiguous).ids(), "; delete those that are wrong")
+	if unnamed := f.Pool.ObservedReplicas.Or(0) - f.Listed; unnamed > 0 {
+		all.Lines = append(all.Lines, fmt.Sprintf("* Without a provider ID: %d", unnamed))
 	}
-	return f.summed(contract.ConditionMachinesReady, contract.ReasonReady, reason, lines)
+	return f.summed(contract.ConditionMachinesReady, contract.ReasonReady, all.Reason, all.Lines)
 }
 
 func (f *statusFacts) machinesUpToDate() metav1.Condition {
@@ -235,8 +240,7 @@ func countMachines(machines []machine, nodes []*corev1.Node, version string) cou
 
 // flush writes the pool at the end of a pass. A condition that changes to a problem, which a person has to act on, is a Warning event.
 func flush(ctx context.Context, p *Scope, failed error) error {
-	problems := append(engine.Problems(), ReasonMachineNameTaken, ReasonInstancesHeld)
-	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Problems: problems})
+	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Problems: append(engine.Problems(), ReasonInstancesHeld)})
 }
 
 // statusStep sets counters, phase and conditions. The scale subresource returns the selector of the pool's Machines: the
@@ -292,7 +296,7 @@ func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
 		Pool: &p.State, Desired: p.State.Replicas,
 		Listed: int32(len(instanceIDs(p.State.ProviderIDs, p.env.options.Matching))), //nolint:gosec // so many fit into memory
-		Unread: p.unread, Known: p.nodesKnown, Match: p.match, Failed: p.sumFailure(),
+		Unread: p.unread, Known: p.nodesKnown, Instances: p.instances, Problems: p.problems, Failed: p.sumFailure(),
 	}
 	if !f.Desired.Found() && p.State.ReplicasManagedElsewhere() { // what the other component has is what it wants
 		f.Desired = p.State.ObservedReplicas
@@ -301,20 +305,20 @@ func (p *Scope) statusFacts() statusFacts {
 		}
 	}
 	if p.nodesKnown {
-		c := countNodes(p.match.Nodes, p.State.Template.MinReady.Or(0), p.State.Template.Version, p.Now)
+		c := countNodes(p.instances.in(here).nodes(), p.State.Template.MinReady.Or(0), p.State.Template.Version, p.Now)
 		p.Requeue(c.Again)
 		f.Counts = c
 		engine.SetOpt(&p.State.NodeReadyReplicas, c.Ready, &p.Update.NodeReadyReplicas)
 		engine.SetOpt(&p.State.NodeAvailableReplicas, c.Available, &p.Update.NodeAvailableReplicas)
 		engine.SetOpt(&p.State.UnavailableReplicas, max(f.actual()-c.Available, 0), &p.Update.UnavailableReplicas)
-		if refs := p.match.refs(); !slices.Equal(refs, p.State.Nodes) {
+		if refs := p.instances.refs(); !slices.Equal(refs, p.State.Nodes) {
 			p.State.Nodes, p.Update.Nodes = refs, contract.SetTo(refs)
 		}
 	}
 	if p.ledByMachines() {
 		f.Known = f.Known && p.machines != nil
 		if p.machines != nil {
-			f.Counts = countMachines(p.machines.own, p.match.Nodes, p.State.Template.Version)
+			f.Counts = countMachines(p.machines.own, p.instances.in(here).nodes(), p.State.Template.Version)
 		}
 	}
 	if f.Known {

@@ -169,7 +169,6 @@ func adviceOfOthers() map[string]string {
 	return map[string]string{
 		machinepool.ReasonInstancesHeld: "check the list of the provider; if it is right, annotate the Nodes that the message names with " +
 			scale.DeleteAnnotation + ", or delete them",
-		machinepool.ReasonMachineNameTaken:      "delete or rename the object that has the name",
 		healthcheck.ReasonTooManyUnhealthy:      "find the common cause, or raise the limit of the check",
 		healthcheck.ReasonLimitUnreadable:       adviceLimit,
 		healthcheck.ReasonOutage:                "find the common cause, such as a network or a zone; remediation goes on when it is over",

@@ -58,7 +58,7 @@ func TestTheOrderOfProviderIDsAndRepeatedOnesDoNotMatter(t *testing.T) {
 	// Cluster API compares the lists with their order, and sets the ready counter back to 0 for a provider that reorders its own.
 	ids := []string{"p://1", "p://2", "p://3", "p://4"}
 	nodes := index(noderef.Rules{}, testNode("a", "p://3"), testNode("b", "p://1"), testNode("c", "p://4"))
-	want := matchNodes(matchFacts{Pool: testPool, IDs: ids, Nodes: nodes})
+	want := findInstances(instanceFacts{Pool: testPool, IDs: ids, Nodes: nodes})
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's order
 	for range 50 {
 		shuffled := append([]string{ids[random.IntN(4)], "", "p://"}, ids...)
@@ -66,12 +66,12 @@ func TestTheOrderOfProviderIDsAndRepeatedOnesDoNotMatter(t *testing.T) {
 		if !sameInstances(ids, shuffled, noderef.Rules{}) {
 			t.Fatalf("%v names other instances than %v", shuffled, ids)
 		}
-		got := matchNodes(matchFacts{Pool: testPool, IDs: shuffled, Nodes: nodes})
+		got := findInstances(instanceFacts{Pool: testPool, IDs: shuffled, Nodes: nodes})
 		if diff := cmp.Diff(want.refs(), got.refs()); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"p://2"}, want.Missing); diff != "" {
+	if diff := cmp.Diff([]string{"p://2"}, want.in(missing).ids()); diff != "" {
 		t.Errorf("without a Node (-want +got):\n%s", diff)
 	}
 }
@@ -80,8 +80,8 @@ func TestNodesAreMatchedByThePluggableMatcher(t *testing.T) {
 	// kubernetes-sigs/cluster-api#7278: the list leaves the zone out, the Node does not.
 	rules := noderef.Rules{Canonical: func(id string) string { return "aws:///" + id[strings.LastIndexByte(id, '/')+1:] }}
 	nodes := index(rules, testNode("n", "aws:///us-east-2a/i-0123456789abcdef0"))
-	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"aws:////i-0123456789abcdef0"}, Nodes: nodes, Rules: rules})
-	if diff := cmp.Diff([]string{"n"}, names(got.Nodes)); diff != "" {
+	got := findInstances(instanceFacts{Pool: testPool, IDs: []string{"aws:////i-0123456789abcdef0"}, Nodes: nodes, Rules: rules})
+	if diff := cmp.Diff([]string{"n"}, names(got.in(here).nodes())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -90,8 +90,8 @@ func TestIDsThatEndAlikeNameDifferentInstances(t *testing.T) {
 	// Matching by the last segment broke pools of Azure (kubernetes-sigs/cluster-api-provider-azure#1503).
 	nodes := index(noderef.Rules{}, testNode("a", "azure:///scaleSets/one/virtualMachines/0"),
 		testNode("b", "azure:///scaleSets/two/virtualMachines/0"))
-	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"azure:///scaleSets/two/virtualMachines/0"}, Nodes: nodes})
-	if diff := cmp.Diff([]string{"b"}, names(got.Nodes)); diff != "" {
+	got := findInstances(instanceFacts{Pool: testPool, IDs: []string{"azure:///scaleSets/two/virtualMachines/0"}, Nodes: nodes})
+	if diff := cmp.Diff([]string{"b"}, names(got.in(here).nodes())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -100,9 +100,9 @@ func TestANodeThatTookTheNameOfARetiredOneIsLeftAlone(t *testing.T) {
 	// Cluster API gets the Node by name and deletes it, whosever it is now.
 	recorded := []contract.NodeRef{{Name: "n", UID: "the-old-one"}}
 	nodes := index(noderef.Rules{}, testNode("n", "p://of-another-pool"))
-	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://1"}, Recorded: recorded, Nodes: nodes})
-	if len(got.Retired) > 0 || len(got.refs()) > 0 {
-		t.Errorf("want nothing retired and nothing recorded, got %v and %v", names(got.Retired), got.refs())
+	got := findInstances(instanceFacts{Pool: testPool, IDs: []string{"p://1"}, Recorded: recorded, Nodes: nodes})
+	if len(got.in(retired)) > 0 || len(got.refs()) > 0 {
+		t.Errorf("want nothing retired and nothing recorded, got %v and %v", names(got.in(retired).nodes()), got.refs())
 	}
 }
 
@@ -111,26 +111,28 @@ func TestWhichRecordedNodesAreRetired(t *testing.T) {
 		testNode("never-recorded", "p://other"))
 	recorded := []contract.NodeRef{{Name: "left", UID: "left-uid"}, {Name: "stays", UID: "stays-uid"}, {Name: "gone", UID: "gone-uid"},
 		{Name: "without-id", UID: "without-id-uid"}}
-	facts := matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes}
+	facts := instanceFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes}
 	for name, tc := range map[string]struct {
-		change func(*matchFacts)
+		change func(*instanceFacts)
 		want   []string
 	}{
-		"its instance left the list":    {func(*matchFacts) {}, []string{"left"}},
-		"it was recorded by name alone": {func(f *matchFacts) { f.Recorded = []contract.NodeRef{{Name: "left"}} }, nil},
-		"another pool names its instance now": {func(f *matchFacts) {
+		"its instance left the list":    {func(*instanceFacts) {}, []string{"left"}},
+		"it was recorded by name alone": {func(f *instanceFacts) { f.Recorded = []contract.NodeRef{{Name: "left"}} }, nil},
+		"another pool names its instance now": {func(f *instanceFacts) {
 			f.Claims = others(noderef.Identity{Machine: types.NamespacedName{Name: "other"}, ProviderID: "p://left"})
 		}, nil},
 		"another pool had recorded it and names it no more": {
-			func(f *matchFacts) { f.Claims = others(noderef.Identity{Machine: types.NamespacedName{Name: "other"}}) }, []string{"left"}},
+			func(f *instanceFacts) {
+				f.Claims = others(noderef.Identity{Machine: types.NamespacedName{Name: "other"}})
+			}, []string{"left"}},
 		"its own claim does not count, though it names it too": {
-			func(f *matchFacts) { f.Claims = others(noderef.Identity{Machine: testPool, ProviderID: "p://left"}) }, []string{"left"}},
+			func(f *instanceFacts) { f.Claims = others(noderef.Identity{Machine: testPool, ProviderID: "p://left"}) }, []string{"left"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts
 			tc.change(&f)
-			got := matchNodes(f)
-			if diff := cmp.Diff(tc.want, names(got.Retired)); diff != "" {
+			got := findInstances(f)
+			if diff := cmp.Diff(tc.want, names(got.in(retired).nodes())); diff != "" {
 				t.Errorf("retired (-want +got):\n%s", diff)
 			}
 		})
@@ -140,13 +142,13 @@ func TestWhichRecordedNodesAreRetired(t *testing.T) {
 func TestANodeIsRecordedUntilItIsGone(t *testing.T) {
 	nodes := index(noderef.Rules{}, testNode("left", "p://left"), testNode("stays", "p://stays"))
 	recorded := []contract.NodeRef{{Name: "left", UID: "left-uid"}, {Name: "stays", UID: "stays-uid"}}
-	got := matchNodes(matchFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes})
+	got := findInstances(instanceFacts{Pool: testPool, IDs: []string{"p://stays"}, Recorded: recorded, Nodes: nodes})
 	if diff := cmp.Diff(recorded, got.refs()); diff != "" {
 		t.Errorf("a process that starts anew must still know whom to retire (-want +got):\n%s", diff)
 	}
 	got.retireNone()
-	if diff := cmp.Diff(recorded, got.refs()); diff != "" || len(got.Retired) > 0 {
-		t.Errorf("the list lacks instances that there are: %v retired (-want +got):\n%s", names(got.Retired), diff)
+	if diff := cmp.Diff(recorded, got.refs()); diff != "" || len(got.in(retired)) > 0 {
+		t.Errorf("the list lacks instances that there are: %v retired (-want +got):\n%s", names(got.in(retired).nodes()), diff)
 	}
 }
 
@@ -154,7 +156,7 @@ func TestANodeThatAnotherPoolNamesIsGivenUpByACompleteListAlone(t *testing.T) {
 	recorded := []contract.NodeRef{{Name: "moved", UID: "moved-uid"}}
 	rival := others(noderef.Identity{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://moved"})
 	nodes := index(noderef.Rules{}, testNode("moved", "p://moved"))
-	got := matchNodes(matchFacts{Pool: testPool, Recorded: recorded, Nodes: nodes, Claims: rival})
+	got := findInstances(instanceFacts{Pool: testPool, Recorded: recorded, Nodes: nodes, Claims: rival})
 	if refs := got.refs(); len(refs) > 0 {
 		t.Errorf("it is still recorded: %v", refs)
 	}
@@ -167,24 +169,24 @@ func TestANodeThatAnotherPoolNamesIsGivenUpByACompleteListAlone(t *testing.T) {
 func TestInstancesThatSeveralNodesOrPoolsNameHaveNone(t *testing.T) {
 	nodes := index(noderef.Rules{}, testNode("a", "p://twice"), testNode("b", "p://twice"), testNode("c", "p://claimed"))
 	rival := others(noderef.Identity{Machine: types.NamespacedName{Namespace: "default", Name: "other"}, ProviderID: "p://claimed"})
-	facts := matchFacts{Pool: testPool, IDs: []string{"p://twice", "p://claimed"}, Nodes: nodes, Claims: rival}
-	got := matchNodes(facts)
+	facts := instanceFacts{Pool: testPool, IDs: []string{"p://twice", "p://claimed"}, Nodes: nodes, Claims: rival}
+	got := findInstances(facts)
 	if diff := cmp.Diff([]any{[]string{"p://twice"}, []string{"p://claimed"}, 0},
-		[]any{got.Ambiguous, got.Claimed, len(got.Nodes)}); diff != "" {
+		[]any{got.in(ambiguous).ids(), got.in(claimed).ids(), len(got.in(here))}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	facts.Recorded = []contract.NodeRef{{Name: "c", UID: "c-uid"}}
-	if got := matchNodes(facts); len(got.Nodes) != 1 {
+	if got := findInstances(facts); len(got.in(here)) != 1 {
 		t.Errorf("the pool that alone has recorded a Node keeps it, got %+v", got)
 	}
 }
 
-func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
+func FuzzFindInstancesNeverRetiresWhatWasNotRecorded(f *testing.F) {
 	f.Add(uint64(1), true)
 	f.Fuzz(func(t *testing.T, seed uint64, complete bool) {
 		random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // a test's choice
 		letter := func() string { return string(rune('a' + random.IntN(8))) }
-		facts := matchFacts{Pool: testPool}
+		facts := instanceFacts{Pool: testPool}
 		var nodes []*corev1.Node
 		for range random.IntN(8) {
 			name := letter()
@@ -194,7 +196,7 @@ func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
 			facts.Recorded = append(facts.Recorded, contract.NodeRef{Name: recorded, UID: types.UID(recorded + letter())})
 		}
 		facts.Nodes = index(noderef.Rules{}, nodes...)
-		got := matchNodes(facts)
+		got := findInstances(facts)
 		if !complete {
 			got.retireNone()
 		}
@@ -206,12 +208,12 @@ func FuzzMatchNodesNeverRetiresWhatWasNotRecorded(f *testing.F) {
 		for _, ref := range facts.Recorded {
 			recorded[ref] = true
 		}
-		for _, node := range got.Retired {
+		for _, node := range got.in(retired).nodes() {
 			if !complete || listed[node.Spec.ProviderID] || !recorded[contract.NodeRef{Name: node.Name, UID: node.UID}] {
 				t.Errorf("Node %s (%s, %s) must not be retired", node.Name, node.UID, node.Spec.ProviderID)
 			}
 		}
-		for _, node := range got.Nodes {
+		for _, node := range got.in(here).nodes() {
 			if !listed[node.Spec.ProviderID] {
 				t.Errorf("Node %s is not the pool's", node.Name)
 			}

@@ -1,0 +1,179 @@
+package machinepool
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/noderef"
+)
+
+// standing is how the list of the provider, the Nodes that there are and the record of the pool agree about an instance.
+type standing uint8
+
+const (
+	// An instance that is missing, ambiguous or claimed is listed. It has no Node, several, and one that belongs to another object, or to
+	// none until a person has resolved the conflict.
+	missing standing = iota
+	ambiguous
+	claimed
+	// here: it is listed, and has its Node.
+	here
+	// retired: its Node is recorded, and it is not listed any more. Only the recorded Node, with the same UID, is retired, and only while no
+	// other object names its instance.
+	retired
+	// moved: its Node is recorded, and another object names it.
+	moved
+	// missed: its Node is recorded, and the index does not have that.
+	missed
+	// kept: its Node stays recorded, and nothing is done about it.
+	kept
+)
+
+// instance is one that the provider lists, or one whose Node the pool has recorded.
+type instance struct {
+	Standing standing
+	ID       string           // as it is listed, empty for one that is not
+	Node     *corev1.Node     // nil without one
+	Ref      contract.NodeRef // how the Node is recorded
+	// OfMachine: a Machine claims the Node, and its controller handles it when it leaves. It is known of Nodes that leave.
+	OfMachine bool
+}
+
+// instances are those of a pool, each once, sorted by their Nodes' names, then by their IDs.
+type instances []instance
+
+// in returns the instances with one of these standings.
+func (all instances) in(standings ...standing) instances {
+	return slices.DeleteFunc(slices.Clone(all), func(one instance) bool { return !slices.Contains(standings, one.Standing) })
+}
+
+func (all instances) ids() []string { return mapped(all, func(one instance) string { return one.ID }) }
+
+func (all instances) nodes() []*corev1.Node {
+	return mapped(all, func(one instance) *corev1.Node { return one.Node })
+}
+
+// free are the Nodes that the pool handles in its deletion: all but those that Machines claim.
+func (all instances) free() []*corev1.Node {
+	return slices.DeleteFunc(all.in(here, retired), func(one instance) bool { return one.OfMachine }).nodes()
+}
+
+// retireNone keeps the recorded Nodes that would be retired or given up.
+func (all instances) retireNone() {
+	for i := range all {
+		if all[i].Standing == retired || all[i].Standing == moved {
+			all[i].Standing = kept
+		}
+	}
+}
+
+// refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The limit of the
+// schema, 10,000, is twice what one cluster of Kubernetes can have.
+func (all instances) refs() []contract.NodeRef {
+	refs := mapped(all.in(here, retired, kept), func(one instance) contract.NodeRef { return one.Ref })
+	return slices.CompactFunc(refs, func(a, b contract.NodeRef) bool { return a.Name == b.Name })
+}
+
+// instanceIDs returns the provider IDs of a list, each instance once, sorted. What names no instance is left out. Providers list
+// instances in any order, and some more than once: neither means anything.
+func instanceIDs(list []string, rules noderef.Rules) []string {
+	ids := slices.Clone(list)
+	slices.Sort(ids)
+	seen := sets.New("") // no instance
+	return slices.DeleteFunc(ids, func(id string) bool {
+		key := rules.Key(id)
+		repeated := seen.Has(key)
+		seen.Insert(key)
+		return repeated
+	})
+}
+
+// sameInstances says whether two lists name the same instances.
+func sameInstances(a, b []string, rules noderef.Rules) bool {
+	return slices.Equal(instanceIDs(a, rules), instanceIDs(b, rules))
+}
+
+// instanceFacts are the inputs of findInstances.
+type instanceFacts struct {
+	Pool types.NamespacedName
+	// IDs are the provider IDs of the instances.
+	IDs []string
+	// Recorded are the Nodes of earlier passes.
+	Recorded []contract.NodeRef
+	Nodes    noderef.Lookup
+	// Claims are those of others; nil when there are none.
+	Claims noderef.Claims
+	Rules  noderef.Rules
+}
+
+// findInstances finds the instances of a pool and their Nodes. Every pass does it for all of them: a Node may no longer be Ready, or may
+// have been replaced under its name.
+func findInstances(f instanceFacts) instances {
+	recorded := make(map[string]contract.NodeRef, len(f.Recorded))
+	for _, ref := range f.Recorded {
+		recorded[ref.Name] = ref
+	}
+	var all instances
+	listed, nodes := sets.New[string](), sets.New[types.UID]()
+	for _, id := range instanceIDs(f.IDs, f.Rules) {
+		one := f.listed(id, recorded)
+		all = append(all, one)
+		listed.Insert(f.Rules.Key(id))
+		if one.Node != nil {
+			nodes.Insert(one.Node.UID)
+		}
+	}
+	for _, ref := range f.Recorded {
+		if node := f.Nodes.ByName(ref.Name); node == nil || !nodes.Has(node.UID) { // otherwise it is listed, also one that registered again
+			all = append(all, f.recorded(ref, node, listed))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b instance) int { return cmp.Compare(a.Ref.Name, b.Ref.Name) })
+	return all
+}
+
+// listed decides about an instance that the provider lists.
+func (f *instanceFacts) listed(id string, recorded map[string]contract.NodeRef) instance {
+	identity := noderef.Identity{Machine: f.Pool, ProviderID: id}
+	if found := f.Nodes.ByProviderID(id); len(found) == 1 {
+		identity.Current = recorded[found[0].Name]
+	}
+	found := f.Rules.Resolve(identity, f.Nodes, f.Claims)
+	one := instance{Standing: missing, ID: id, Node: found.Node, Ref: noderef.RefTo(found.Node)}
+	switch {
+	case found.Node != nil:
+		one.Standing = here
+	case found.Outcome == noderef.Ambiguous:
+		one.Standing = ambiguous
+	case found.Outcome == noderef.Claimed:
+		one.Standing = claimed
+	}
+	return one
+}
+
+// recorded decides about a recorded Node that is not one of the listed instances'. node has its name now, nil for none.
+func (f *instanceFacts) recorded(ref contract.NodeRef, node *corev1.Node, listed sets.Set[string]) instance {
+	if node == nil || ref.UID == "" || node.UID != ref.UID { // a Node that has its name now is another one
+		return instance{Standing: missed, Ref: ref}
+	}
+	one := instance{Standing: retired, Node: node, Ref: ref}
+	switch key := f.Rules.Key(node.Spec.ProviderID); {
+	case key == "" || listed.Has(key):
+		one.Standing = kept
+	case f.claimedByOthers(node):
+		one.Standing = moved
+	}
+	return one
+}
+
+// claimedByOthers reports whether another object names the instance of a Node: the instance has moved there.
+func (f *instanceFacts) claimedByOthers(node *corev1.Node) bool {
+	return f.Claims != nil && slices.ContainsFunc(f.Claims(node), func(other noderef.Identity) bool {
+		return other.Machine != f.Pool && f.Rules.Same(other.ProviderID, node.Spec.ProviderID)
+	})
+}
