@@ -24,6 +24,7 @@ func TestANodeThatAMachineClaimsIsNeitherDrainedNorDeleted(t *testing.T) {
 	w.listed(infra, "p://3") // 1 and 2 leave
 	w.nodesGo(2)
 	w.nodeIs("n-0", false, false)
+	w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonReady) // that the instance is the Machine's is no problem
 	second := fake.Machine("other", set("p://3", "spec", "providerID"))
 	w.create(second)
 	require.NoError(t, w.client.Delete(t.Context(), pool))
@@ -44,4 +45,19 @@ func TestANodeIsDrainedWhenNoMachineClaimsItAnyMore(t *testing.T) {
 	w.change(machine, set("p://2", "spec", "providerID")) // which wakes no pool
 	w.nodeIs("n-0", true, true)
 	w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonReady)
+}
+
+func TestANodeWithoutAnInstanceIsDeletedWhenNoMachineClaimsItAnyMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worldOptions{})
+	pool, infra := w.poolOf("p://1", "p://2")
+	machine := fake.Machine("standalone", set("p://1", "spec", "providerID"))
+	w.create(machine)
+	w.isQuiet()
+	w.listed(infra, "p://2")
+	w.isQuiet()
+	w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonReady)
+	require.Len(t, w.nodes(), 2)
+	w.change(machine, set("p://3", "spec", "providerID")) // which wakes no pool
+	w.nodesGo(1)
 }

@@ -125,7 +125,8 @@ func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules
 }
 
 // leaveToMachines finds the instances that are to leave, and all in a deletion, whose Node a Machine claims: its controller handles them,
-// be it the pool's own or not. Where Machines cannot be read, the pool handles no Node.
+// be it the pool's own or not, and looks again later: the event of a Machine that claims a Node no more may wake no pool. Where Machines
+// cannot be read, the pool handles no Node.
 func (p *Scope) leaveToMachines(ctx context.Context) (err error) {
 	for i := range p.instances {
 		one := &p.instances[i]
@@ -137,7 +138,9 @@ func (p *Scope) leaveToMachines(ctx context.Context) (err error) {
 			return err
 		}
 		getsMachine := p.machines != nil && p.machines.instances.Has(p.env.options.Matching.Key(one.Node.Spec.ProviderID))
-		one.OfMachine = one.OfMachine || getsMachine && !p.Deleting()
+		if one.OfMachine = one.OfMachine || getsMachine && !p.Deleting(); one.OfMachine {
+			p.Requeue(claimedRetry)
+		}
 	}
 	return nil
 }

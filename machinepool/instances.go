@@ -40,7 +40,7 @@ type instance struct {
 	ID       string           // as it is listed, empty for one that is not
 	Node     *corev1.Node     // nil without one
 	Ref      contract.NodeRef // how the Node is recorded
-	// OfMachine: a Machine claims the Node, and its controller handles it when it leaves. It is known of Nodes that leave.
+	// OfMachine: a Machine claims the Node, and its controller handles it when it leaves. It is known of Nodes that leave or are retired.
 	OfMachine bool
 }
 

@@ -28,7 +28,7 @@ const (
 	letBe act = iota
 	// servesAgain: the Node loses its marks, and is uncordoned if the pool cordoned it: its instance stays.
 	servesAgain
-	// isMachines: the Node leaves, and the controller of the Machine that claims it does the rest.
+	// isMachines: the instance is about to leave, and the controller of the Machine that claims its Node does the rest.
 	isMachines
 	// drains, saysDrained without a drain, deletes: that is done to the Node.
 	drains
@@ -53,10 +53,11 @@ func (f leavingFacts) decide(one instance) act {
 	case here:
 		return f.decideListed(one.Node, one.OfMachine)
 	case retired:
-		return f.decideRetired(one.Node, one.OfMachine)
-	default: // it has no Node, or one that the pool leaves alone
-		return letBe
+		if !one.OfMachine { // otherwise the Machine's controller handles the Node, whatever becomes of the pool's record
+			return f.decideRetired(one.Node)
+		}
 	}
+	return letBe // it has no Node, or one that the pool leaves alone
 }
 
 // decideListed: the Node of an instance that is about to leave is drained. Where drains are excluded it is reported as drained at once,
@@ -79,12 +80,10 @@ func (f leavingFacts) decideListed(node *corev1.Node, ofMachine bool) act {
 
 // decideRetired: the Node of an instance that has left is deleted, and drained before that while its kubelet still answers: the instance
 // may still run, with its pods.
-func (f leavingFacts) decideRetired(node *corev1.Node, ofMachine bool) act {
+func (f leavingFacts) decideRetired(node *corev1.Node) act {
 	switch {
 	case node.DeletionTimestamp != nil:
 		return goes
-	case ofMachine:
-		return isMachines
 	case f.CanDrain && noderef.Ready(node) && !f.Drained(node):
 		return drains
 	}
@@ -108,7 +107,7 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 		nodes[do] = append(nodes[do], one.Node)
 	}
 	defer p.reportLeaving(nodes)
-	if len(nodes[servesAgain])+len(p.instances.in(retired)) > 0 {
+	if len(nodes[servesAgain])+len(p.instances.in(retired).free()) > 0 {
 		if current, err := p.infrastructureIsCurrent(ctx); err != nil || !current {
 			return err
 		}
@@ -124,8 +123,7 @@ func (p *Scope) reportLeaving(nodes map[act][]*corev1.Node) {
 	namesOf := func(do act) []string { return mapped(nodes[do], (*corev1.Node).GetName) }
 	p.problems.add(contract.ReasonNotReady, "With a Node that is being drained", namesOf(drains), p.waiting)
 	p.problems.add(contract.ReasonNotReady, "With a Node that is being deleted", namesOf(goes), "")
-	if !p.ledByMachines() && len(nodes[isMachines]) > 0 {
-		p.Requeue(claimedRetry)
+	if !p.ledByMachines() {
 		p.problems.add(contract.ReasonNodeClaimed, "With a Node that is to leave and that a Machine claims", namesOf(isMachines),
 			"; let each instance be in the pool or have a Machine")
 	}

@@ -32,8 +32,8 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 		instancesIn(retired, node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going))...)
 	all = append(all, instancesIn(kept, node("leaves-kept"))...)
 	all = append(all, instance{Standing: missing, ID: "p://missing"}, instance{Standing: missed})
-	for _, name := range []string{"stays-of-a-machine", "leaves-of-a-machine"} {
-		all = append(all, instance{Standing: here, Node: node(name), OfMachine: true})
+	for name, is := range map[string]standing{"stays-of-a-machine": here, "leaves-of-a-machine": here, "left-for-a-machine": retired} {
+		all = append(all, instance{Standing: is, Node: node(name, readyAt(now)), OfMachine: true})
 	}
 	facts := leavingFacts{
 		Leaving: func(n *corev1.Node) bool { return strings.HasPrefix(n.Name, "leaves") },
@@ -81,8 +81,8 @@ func TestAPoolThatLivesNamesWhatTheNodesThatLeaveWaitFor(t *testing.T) {
 	require.Equal(t, strings.Join(want.Lines, "\n"), (&statusFacts{Pool: &p.State, Known: true, Problems: p.problems}).machinesReady().Message)
 
 	going := func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: actingNow} }
-	claimed := instancesIn(retired, testNode("e", "p://e"))
-	claimed[0].OfMachine = true
+	claimed := append(instancesIn(here, testNode("e", "p://e")), instancesIn(retired, testNode("f", "p://f"))...)
+	claimed[0].OfMachine, claimed[1].OfMachine = true, true
 	p.instances, p.problems = append(instancesIn(retired, testNode("d", "p://d", going)), claimed...), problems{}
 	require.NoError(t, p.removeNodes(t.Context()))
 	require.Equal(t, problems{Reason: contract.ReasonNodeClaimed, Lines: []string{

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/external"
@@ -79,26 +80,35 @@ func TestWhichInfraMachinesAreThePools(t *testing.T) {
 			u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "infrastructure.cluster.x-k8s.io/v1", Kind: kind, Name: name}})
 		}
 	}
+	labelled := func(u *unstructured.Unstructured) { u.SetLabels(restored().Labels) }
 	for name, tc := range map[string]struct {
 		change func(*unstructured.Unstructured)
-		want   bool
+		want   infraMachine
 	}{
-		"it has the labels":      {func(u *unstructured.Unstructured) { u.SetLabels(restored().Labels) }, true},
-		"it has lost its labels": {owned("FakeMachinePool", "infra"), true},
-		"another owns it":        {owned("FakeMachinePool", "other"), false},
-		"another kind owns it":   {owned("FakeMachineSet", "infra"), false},
+		"it has the labels": {labelled, infraMachine{Ours: true, Wanted: true}},
+		"it has the labels, and is being deleted": {func(u *unstructured.Unstructured) {
+			labelled(u)
+			u.SetDeletionTimestamp(&metav1.Time{Time: actingNow})
+		}, infraMachine{Ours: true}},
+		"it has lost its labels": {owned("FakeMachinePool", "infra"), infraMachine{Ours: true}},
+		"another owns it":        {owned("FakeMachinePool", "other"), infraMachine{}},
+		"another kind owns it":   {owned("FakeMachineSet", "infra"), infraMachine{}},
 		"another's labels, and ours by owner": {func(u *unstructured.Unstructured) {
 			owned("FakeMachinePool", "infra")(u)
 			u.SetLabels(map[string]string{contract.PoolNameLabel: "another", contract.ClusterNameLabel: "c"})
-		}, false},
-		"without labels and owner": {func(*unstructured.Unstructured) {}, false},
+		}, infraMachine{}},
+		"without labels and owner": {func(*unstructured.Unstructured) {}, infraMachine{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
 			p.State.ClusterName, p.infrastructure = "c", refTo(external.Present)
-			infra := &unstructured.Unstructured{Object: map[string]any{}}
+			infra, m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": "p://1"}}}, machines{}
+			noID := &unstructured.Unstructured{Object: map[string]any{}}
 			tc.change(infra)
-			require.Equal(t, tc.want, p.isOurs(infra))
+			tc.change(noID)
+			p.readInfraMachines(map[string]*unstructured.Unstructured{"a": infra, "without-id": noID}, &m)
+			require.Equal(t, tc.want, m.infra["a"])
+			require.Equal(t, sets.New(map[bool][]string{true: {"p://1"}}[tc.want.Ours]...), m.instances)
 		})
 	}
 }

@@ -177,6 +177,12 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 		p.Requeue(external.UnsyncedRetry)
 		return err
 	}
+	p.readInfraMachines(all, m)
+	return nil
+}
+
+// readInfraMachines finds what the InfraMachines of a namespace are to the pool, and which instances its own ones stand for.
+func (p *Scope) readInfraMachines(all map[string]*unstructured.Unstructured, m *machines) {
 	m.infra, m.instances = make(map[string]infraMachine, len(all)), sets.New[string]()
 	for name, infra := range all {
 		is := infraMachine{Ours: p.isOurs(infra), Wanted: p.isLabelled(infra.GetLabels()) && infra.GetDeletionTimestamp() == nil}
@@ -185,8 +191,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 			m.instances.Insert(p.env.options.Matching.Key(id))
 		}
 	}
-	m.instances.Delete("")
-	return nil
+	m.instances.Delete("") // what is no ID names no instance
 }
 
 // syncMachines creates missing Machines, labels and annotates the existing ones, and deletes those without an instance.
