@@ -155,6 +155,8 @@ func TestOf_ReadsWhatAPlanNeeds(t *testing.T) {
 			with(func(m *scale.Machine) { m.Ready, m.Available = true, true })},
 		"unhealthy Node":      {state(nil, is("NodeHealthy", "False")), with(func(m *scale.Machine) { m.Unhealthy = true })},
 		"failed health check": {state(nil, is("HealthCheckSucceeded", "False")), with(func(m *scale.Machine) { m.Unhealthy = true })},
+		"failed health check that waits for the owner": {state(nil, is("HealthCheckSucceeded", "False"), is("OwnerRemediated", "False")),
+			with(func(m *scale.Machine) { m.Unhealthy, m.Ailing = true, true })},
 		"recovered": {state(nil, is("HealthCheckSucceeded", "True"), is("OwnerRemediated", "False")),
 			with(func(m *scale.Machine) { m.SayRecovered() })},
 		"deferred, and not judged any more": {state(nil, metav1.Condition{
