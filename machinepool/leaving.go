@@ -49,13 +49,11 @@ type leavingFacts struct {
 }
 
 func (f leavingFacts) decide(one instance) act {
-	switch one.Standing {
-	case here:
+	switch {
+	case one.Standing == here:
 		return f.decideListed(one.Node, one.OfMachine)
-	case retired:
-		if !one.OfMachine { // otherwise the Machine's controller handles the Node, whatever becomes of the pool's record
-			return f.decideRetired(one.Node)
-		}
+	case one.Standing == retired && !one.OfMachine: // a Machine's controller handles its Node, whatever becomes of the pool's record
+		return f.decideRetired(one.Node)
 	}
 	return letBe // it has no Node, or one that the pool leaves alone
 }

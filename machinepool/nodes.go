@@ -71,10 +71,11 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 		Pool: p.State.Key, IDs: p.State.ProviderIDs, Recorded: p.State.Nodes, Nodes: p.workload.Nodes, Claims: others,
 		Rules: p.env.options.Matching,
 	})
-	if err = cmp.Or(unread, p.leaveToMachines(ctx)); err != nil {
+	if err := cmp.Or(unread, p.leaveToMachines(ctx)); err != nil {
 		return false, err
 	}
-	if p.holdsList(); !p.complete && !p.Deleting() { // an incomplete list, too, is judged as a whole: the Nodes that it names are recorded
+	p.holdsList()
+	if !p.complete && !p.Deleting() { // an incomplete list, too, is judged as a whole: the Nodes that it names are recorded
 		p.instances.retireNone()
 	}
 	if len(p.instances.in(claimed)) > 0 {
