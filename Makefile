@@ -284,7 +284,7 @@ embed-run: ## Run examples/embed, an operator of another project, with the worki
 	@$(IN_EMBED); $(GO) run . $(ARGS)
 
 .PHONY: embed-tidy
-embed-tidy: ## Write go.mod and go.sum of examples/embed
+embed-tidy:
 	@$(IN_EMBED); $(GO) mod tidy; \
 	$(GO) mod edit -dropreplace="$(MODULE)" -dropreplace="$(MODULE)/$(LAB)" "$$dir/go.mod"; cp "$$dir/go.mod" "$$dir/go.sum" .
 

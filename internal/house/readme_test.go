@@ -20,16 +20,17 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-const maxReadmeLines = 170
+const maxReadmeLines = 150
 
 // marker is a pair of HTML comments: <!-- name argument --> and <!-- end name -->. What is between them is generated.
 var marker = regexp.MustCompile(
-	`(?s)<!-- (snippet|packages|versions)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
+	`(?s)<!-- (snippet|house|packages|versions)(?:[: ]([^ ]+))? -->\n(.*?)<!-- end ([a-z]+) -->`)
 
 // documents are the pages with generated parts, and which of those each has.
 func documents() map[string][]string {
 	return map[string][]string{
-		"README.md":                  {"snippet", "packages", "versions"},
+		"README.md":                  {"snippet", "house", "versions"},
+		"examples/CONCEPTS.md":       {"packages"},
 		"examples/embed/TUTORIAL.md": {"snippet"},
 	}
 }
@@ -107,6 +108,8 @@ func generate(t *testing.T, name, arg string) string {
 			return fenced(language, string(whole))
 		}
 		return fenced("go", snippet(t, arg))
+	case "house":
+		return fenced("text", housePicture(t))
 	case "packages":
 		return packageTable(t)
 	default:
@@ -155,27 +158,53 @@ func declares(group *ast.GenDecl, name string) bool {
 	})
 }
 
-// packageTable lists the library's packages floor by floor, with the first sentence of their documentation.
+// publicPackages calls a function for the library's packages, floor by floor, with the name of the floor.
+func publicPackages(t *testing.T, do func(floor string, p goPackage)) {
+	t.Helper()
+	listed := listPackages(t)
+	for _, f := range floors() {
+		for _, p := range listed {
+			on := slices.ContainsFunc(f.packages, func(name string) bool { return matches(name, p.rel()) })
+			if on && p.Name != "main" && !strings.HasPrefix(p.rel(), "examples/") && !strings.HasPrefix(p.rel(), "internal/") {
+				do(f.name, p)
+			}
+		}
+	}
+}
+
+// packageTable lists the library's packages with the first sentence of their documentation, for a page that is one folder deep.
 func packageTable(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
 	out.WriteString("| Package | Floor | What it does |\n|---|---|---|\n")
-	listed := listPackages(t)
-	order := floors()
-	floorIndex := func(p goPackage) int {
-		return slices.IndexFunc(order, func(f floor) bool {
-			return slices.ContainsFunc(f.packages, func(name string) bool { return matches(name, p.rel()) })
-		})
-	}
-	slices.SortStableFunc(listed, func(a, b goPackage) int { return floorIndex(a) - floorIndex(b) })
-	for _, p := range listed {
-		at := floorIndex(p)
-		if at < 0 || p.Name == "main" || strings.HasPrefix(p.rel(), "examples/") || strings.HasPrefix(p.rel(), "internal/") {
-			continue
-		}
-		fmt.Fprintf(&out, "| [`%s`](%s) | %s | %s |\n", p.rel(), p.rel(), order[at].name, synopsis(t, p))
-	}
+	publicPackages(t, func(floor string, p goPackage) {
+		fmt.Fprintf(&out, "| [`%s`](../%s) | %s | %s |\n", p.rel(), p.rel(), floor, synopsis(t, p))
+	})
 	return out.String()
+}
+
+// housePicture draws the floors, the highest first, with their packages.
+func housePicture(t *testing.T) string {
+	t.Helper()
+	const width = 120
+	var stories, above []string
+	last := ""
+	publicPackages(t, func(floor string, p goPackage) {
+		if floor != last && len(above) > 0 {
+			stories, above = append(above, stories...), nil
+		}
+		at := len(above) - 1
+		switch {
+		case floor != last:
+			above = []string{fmt.Sprintf("%-12s|  %s", floor, p.rel())}
+		case len(above[at])+len(p.rel()) > width:
+			above = append(above, fmt.Sprintf("%-12s|  %s", "", p.rel()))
+		default:
+			above[at] += "   " + p.rel()
+		}
+		last = floor
+	})
+	return strings.Join(append(above, stories...), "\n") + "\n"
 }
 
 // synopsis is the first sentence of doc.go without "Package x".
