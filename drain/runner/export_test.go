@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -52,12 +51,6 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 		return nil
 	}
 	return r.setUnschedulable(ctx, r.cfg.Nodes, node, false)
-}
-
-// SetBackoff shortens the pauses after failures of a source of newLists.
-func SetBackoff(of PodSource, least, most time.Duration) {
-	s := of.(*lists)
-	s.backoff.Duration, s.backoff.Cap = least, most
 }
 
 // DrainBy drains by a Runner with a configuration of a test, which reads Nodes from live.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -38,8 +36,6 @@ type lists struct {
 	client client.WithWatch           // not a cache
 	budget func(types.NamespacedName) // is called when a budget changes, while Run serves
 	kinds  meta.RESTMapper            // which kinds the API server serves; may be nil
-	// backoff is the pause after a failed list or watch.
-	backoff wait.Backoff
 
 	mu      sync.Mutex
 	open    map[string]*list  // by what they have
@@ -57,7 +53,6 @@ const (
 func newLists(c client.WithWatch) *lists {
 	return &lists{
 		client: c, open: map[string]*list{}, budget: func(types.NamespacedName) {},
-		backoff: wait.Backoff{Duration: 800 * time.Millisecond, Cap: 10 * time.Second, Factor: 2, Jitter: 0.5, Steps: 16},
 	}
 }
 
@@ -200,6 +195,6 @@ func (s *lists) Run(ctx context.Context, changed func(node string)) error {
 
 func (s *lists) reflector(l *list) *toolscache.Reflector {
 	return toolscache.NewReflectorWithOptions(l.listWatch(s.client), nil, l, toolscache.ReflectorOptions{
-		Name: "drain/" + l.what, Backoff: new(s.backoff),
+		Name: "drain/" + l.what,
 	})
 }

@@ -204,7 +204,6 @@ func TestPodSource(t *testing.T) {
 	require.NoError(t, c.Create(t.Context(), bound("n1", "a")))
 	require.NoError(t, c.Create(t.Context(), bound("n2", "b")))
 	source := runner.NewPodSource(c)
-	runner.SetBackoff(source, 5*time.Millisecond, 20*time.Millisecond)
 	pods, synced, err := source.Pods("n1")
 	require.NoError(t, err)
 	require.False(t, synced, "nothing is known before Run")

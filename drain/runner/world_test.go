@@ -124,7 +124,6 @@ func newCluster(t *testing.T, options ctrl.Options, nodes ...string) *cluster {
 	c.runner, err = runner.NewForCluster(mgr, nil)
 	require.NoError(t, err)
 	c.runner.Configure(func(cfg *runner.Config) {
-		runner.SetBackoff(cfg.Pods, 10*time.Millisecond, 10*time.Second)
 		cfg.Debounce, cfg.Settle = 5*time.Millisecond, 50*time.Millisecond
 	})
 	require.NoError(t, mgr.Add(c.runner))
