@@ -11,7 +11,7 @@
 // --print-node-rbac prints, in their clusters. At its start the manager asks the API server for each right on a resource that is named, and
 // ends with an error that names up to eight resources with missing ones.
 //
-// --help lists all flags, METRICS.md has the metrics, which are served on :8085, REASONS.md what conditions and events mean and what to do
+// --help lists all flags, METRICS.md has the metrics and who may read them, REASONS.md what conditions and events mean and what to do
 // about them, and MANAGERS.md what to know about several managers. Package
 // options has the flags as a struct for programs that embed the reconcilers. --config reads flags from a file. With --namespace the manager
 // reconciles and caches what is in some namespaces only, so that several managers can share a cluster.

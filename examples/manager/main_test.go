@@ -232,7 +232,7 @@ func TestTheManagerBecomesReadyFollowsItsFlagsAndEndsCleanly(t *testing.T) {
 	}
 	free := freeAddresses(t, 3)
 	o := given(t, "--workload-clusters", "--machinepools", "--machinehealthchecks", "--watch-filter=ours", "--status-delay=0",
-		"--namespace=default", "--health-probe-bind-address", free[0], "--metrics-bind-address", free[1],
+		"--namespace=default", "--health-probe-bind-address", free[0], "--metrics-bind-address", free[1], "--metrics-secure=false",
 		"--pprof-bind-address", free[2])
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

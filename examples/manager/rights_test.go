@@ -64,6 +64,7 @@ func rightsSwitches() []rightsSwitch {
 		{"machinePools", "--machinepools", ""}, {"machineHealthChecks", "--machinehealthchecks", ""},
 		{"clusters", "--clusters=always", "--clusters=never"}, {installSwitch, "", ""},
 		{"driver", "--driver=kwok", ""}, {"referred", "", "--driver=kwok"},
+		{"metricsSecure", "", "--metrics-secure=false"},
 		{"freezeAll", "--machine-safety-freeze-all", ""}, {"ownerReferencesEnforced", "--owner-references-enforced", ""},
 		{"workloadClusters", "--workload-clusters", ""}, {"nodesHere", "", "--workload-clusters"},
 		{"providerResources", "--provider-resources=resources.providerResources", "--provider-resources="},

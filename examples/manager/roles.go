@@ -19,7 +19,8 @@ import (
 )
 
 // clusterRole has the rights of the manager in the whole cluster of the Machines. With --namespace these are only those on what has no
-// namespace or another one than the Machines: Nodes, their Pods, events, CustomResourceDefinitions, and what the safety reads everywhere.
+// namespace or another one than the Machines: Nodes, their Pods, events, CustomResourceDefinitions, reviews of who reads the metrics, and what
+// the safety reads everywhere.
 func clusterRole(o settings) *rbacv1.ClusterRole {
 	within, everywhere := o.rules()
 	if len(o.Machines.Namespaces) == 0 {
@@ -75,7 +76,7 @@ func (o settings) rules() (within, everywhere []rbacv1.PolicyRule) {
 	if o.Kinds.InstallCRDs {
 		everywhere = append(everywhere, installRules(o)...)
 	}
-	return within, append(everywhere, o.safetyRules()...)
+	return within, slices.Concat(everywhere, o.safetyRules(), o.metricsRules())
 }
 
 // isReconciled reports whether a resource is in the namespace of the object that is reconciled: the kinds, what they refer to, and

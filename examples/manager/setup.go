@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -311,7 +310,7 @@ func managerOptions(o settings, scheme *runtime.Scheme, log logr.Logger) ctrl.Op
 		Scheme:                  scheme,
 		Logger:                  log,
 		HealthProbeBindAddress:  o.Serving.ProbeAddress,
-		Metrics:                 server.Options{BindAddress: o.Serving.MetricsAddress},
+		Metrics:                 metricsOptions(o.Serving),
 		PprofBindAddress:        o.Serving.ProfilerAddress,
 		LeaderElection:          o.LeaderElection.Enabled,
 		LeaderElectionID:        o.LeaderElection.Lease(),

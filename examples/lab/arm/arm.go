@@ -105,7 +105,7 @@ func Start(ctx context.Context, built Programs, name string, plane *cluster.Cont
 		log := filepath.Join(plane.Dir(), fmt.Sprintf("manager-%d.log", ports[0]))
 		m.Process, err = measure.StartProcess("our manager", log, nil, built[name], append(flags, "--workload-clusters",
 			"--kubeconfig="+plane.Kubeconfig(), "--health-probe-bind-address="+address(0), "--metrics-bind-address="+address(1),
-			"--profiler-address="+address(2))...)
+			"--metrics-secure=false", "--profiler-address="+address(2))...)
 	}
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func TestE2ENodesThatJoinInABurst(t *testing.T) {
 	b := &bursts{world: newBareWorld(t, plane), metrics: freeAddress(t)}
 	b.startProviders(worldOptions{infrastructure: fake.Infrastructure{NoNode: true}})
 	// A manager that loses its Lease ends, and this test does not restart it.
-	b.manager = b.startManager([]string{"--leader-elect=false", "--metrics-bind-address", b.metrics})
+	b.manager = b.startManager([]string{"--leader-elect=false", "--metrics-bind-address", b.metrics, "--metrics-secure=false"})
 	b.provision(burst)
 
 	t.Run("each is patched once", b.eachIsPatchedOnce)

@@ -114,6 +114,7 @@ func flagsForRights(t *testing.T) []string {
 	crd := func(gvk schema.GroupVersionKind) string { return contract.CRDName(gvk.GroupKind()) }
 	return []string{
 		"--leader-elect", "--leader-election-namespace", "default", "--leader-election-id", leaseName(t), "--owner-references-enforced",
+		"--metrics-bind-address=0", // nobody reads them: package manifests has a test of those rights
 		"--provider-resources", crd(fake.InfraMachineGVK(contract.V1Beta2)) + "," + crd(fake.BootstrapConfigGVK(contract.V1Beta2)),
 		"--control-plane-resources", crd(controlPlaneGVK()),
 	}

@@ -92,7 +92,7 @@ func TestE2EAnInstanceWhoseMachineIsGoneIsReportedAndCollected(t *testing.T) {
 		"--machine-safety-orphan-age=3s", "--machine-safety-orphan-start-delay=1s",
 	}
 	b := &bursts{world: w, metrics: freeAddress(t)}
-	manager := w.startManager(append(slices.Clone(flags), "--metrics-bind-address", b.metrics))
+	manager := w.startManager(append(slices.Clone(flags), "--metrics-bind-address", b.metrics, "--metrics-secure=false"))
 	machines := make([]*unstructured.Unstructured, 3)
 	for i := range machines {
 		name := fmt.Sprintf("orphan-%d", i)

@@ -6,6 +6,7 @@ package manifests_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"os"
@@ -118,7 +119,7 @@ func TestManifestsWorkOnARealAPIServer(t *testing.T) {
 	built := succeeds(t, kustomize, "build", "overlay")
 	dry, err := s.dryRun(built)
 	require.NoError(t, err, dry)
-	require.Equal(t, 19, strings.Count(dry, "serverside-applied (server dry run)"), dry)
+	require.Equal(t, 20, strings.Count(dry, "serverside-applied (server dry run)"), dry)
 	for _, field := range []string{"interval: ", "for: "} { // of the ServiceMonitor, and of the first alert
 		require.Contains(t, built, field)
 		dry, err = s.dryRun(strings.Replace(built, field, field+"soon ", 1))
@@ -127,7 +128,7 @@ func TestManifestsWorkOnARealAPIServer(t *testing.T) {
 	}
 	t.Chdir(root)
 	dry = s.kubectl(append(documented(t, "kubectl apply --server-side -k "), "--dry-run=server", "--validate=strict")...)
-	require.Equal(t, 17, strings.Count(dry, "serverside-applied (server dry run)"), dry)
+	require.Equal(t, 18, strings.Count(dry, "serverside-applied (server dry run)"), dry)
 
 	notes := succeeds(t, helm, append(documented(t, "helm install "), "--kubeconfig", s.plane.Kubeconfig())...)
 	require.Contains(t, notes, "kubectl -n machinist-system rollout status deployment machinist-manager")
@@ -173,13 +174,10 @@ func (s *site) runsAsItsPodsWould(program string, pod corev1.Pod) {
 	dir := s.t.TempDir()
 	kubeconfig, log := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "log")
 	require.NoError(s.t, cluster.WriteKubeconfig(kubeconfig, cfg))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(s.t, err)
-	probes := listener.Addr().String()
-	require.NoError(s.t, listener.Close())
+	probes, metrics := freeAddress(s.t), freeAddress(s.t)
 	args := slices.Concat(pod.Spec.Containers[0].Args, []string{
 		"--kubeconfig", kubeconfig, "--leader-election-namespace", namespace, "--health-probe-bind-address", probes,
-		"--metrics-bind-address", "127.0.0.1:0",
+		"--metrics-bind-address", metrics,
 	})
 	manager := chaos.NewProgram("manager", log, program, args...)
 	require.NoError(s.t, manager.Start())
@@ -196,8 +194,47 @@ func (s *site) runsAsItsPodsWould(program string, pod corev1.Pod) {
 		}
 		return s.kubectl("get", "leases", "-n", namespace, name, "--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}") != ""
 	})
+	s.readsMetrics("https://" + metrics + "/metrics")
 	require.NoError(s.t, manager.Stop())
 	text, err := os.ReadFile(log)
 	require.NoError(s.t, err)
 	require.NotContains(s.t, string(text), "forbidden")
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// readsMetrics scrapes as a service account that becomes a reader as the notes of the chart say.
+func (s *site) readsMetrics(url string) {
+	s.t.Helper()
+	s.kubectl("create", "serviceaccount", "prometheus", "-n", namespace)
+	token := strings.TrimSpace(s.kubectl("create", "token", "prometheus", "-n", namespace))
+	require.Equal(s.t, http.StatusUnauthorized, scrape(s.t, url, ""))
+	require.Equal(s.t, http.StatusUnauthorized, scrape(s.t, url, token[:len(token)-8]))
+	require.Equal(s.t, http.StatusForbidden, scrape(s.t, url, token))
+	s.kubectl("create", "clusterrolebinding", name+"-metrics-reader", "--clusterrole="+name+"-metrics-reader",
+		"--serviceaccount="+namespace+":prometheus")
+	s.until("the metrics are served", func() bool { return scrape(s.t, url, token) == http.StatusOK })
+}
+
+func scrape(t *testing.T, url, token string) int {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // as the ServiceMonitor has it
+	}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
 }

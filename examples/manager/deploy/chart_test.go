@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -122,6 +124,8 @@ func TestManifestsGrantWhatTheManagerPrints(t *testing.T) {
 		"apiGroup=cluster.x-k8s.io":         nil,
 		lean:                                nil,
 		lean + ",freezeAll=true":            nil,
+		"metrics.secure=false":              nil,
+		"metrics.certSecret=certs":          nil,
 		lean + ",driver=kwok":               nil,
 		"kinds.machinePools=false":          nil,
 		"workloadClusters=true":             nil,
@@ -199,26 +203,85 @@ func TestManifestsNarrowTheManagerToNamespaces(t *testing.T) {
 func TestManifestsRefuseWrongValuesWithAMessage(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
-		"replica=3":                         "additional properties 'replica' not allowed",
-		"replicas=many":                     "at '/replicas': got string, want integer",
-		"apiGroup=example.com":              "at '/apiGroup': value must be one of 'machinist.dev', 'cluster.x-k8s.io'",
-		"apiGroup=cluster.k8s.io":           "at '/driver': value must be 'kwok'",
-		"apiGroup=machine.sapcloud.io":      "at '/kinds/machinePools': value must be false",
-		"kinds.machineSet=true":             "additional properties 'machineSet' not allowed",
-		"kinds.machineSets=false":           "kinds.machineDeployments needs kinds.machineSets",
-		"clusters=yes":                      "at '/clusters': value must be one of",
-		"driver=aws":                        "at '/driver': value must be one of",
-		"watchFilter=a b":                   "at '/watchFilter'",
-		"namespaces={A}":                    "at '/namespaces/0'",
-		"image.digest=sha256:1":             "at '/image/digest'",
-		"extraArgs={--machinesets}":         "at '/extraArgs/0'",
-		"rbac.providerResources={machines}": "at '/rbac/providerResources/0'",
-		"networkPolicy.apiServerPorts={0}":  "at '/networkPolicy/apiServerPorts/0'",
-		"pod.containers[0].name=x":          "invalid propertyName 'containers'",
+		"replica=3":                                 "additional properties 'replica' not allowed",
+		"replicas=many":                             "at '/replicas': got string, want integer",
+		"apiGroup=example.com":                      "at '/apiGroup': value must be one of 'machinist.dev', 'cluster.x-k8s.io'",
+		"apiGroup=cluster.k8s.io":                   "at '/driver': value must be 'kwok'",
+		"apiGroup=machine.sapcloud.io":              "at '/kinds/machinePools': value must be false",
+		"kinds.machineSet=true":                     "additional properties 'machineSet' not allowed",
+		"kinds.machineSets=false":                   "kinds.machineDeployments needs kinds.machineSets",
+		"clusters=yes":                              "at '/clusters': value must be one of",
+		"driver=aws":                                "at '/driver': value must be one of",
+		"watchFilter=a b":                           "at '/watchFilter'",
+		"namespaces={A}":                            "at '/namespaces/0'",
+		"image.digest=sha256:1":                     "at '/image/digest'",
+		"extraArgs={--machinesets}":                 "at '/extraArgs/0'",
+		"rbac.providerResources={machines}":         "at '/rbac/providerResources/0'",
+		"networkPolicy.apiServerPorts={0}":          "at '/networkPolicy/apiServerPorts/0'",
+		"metrics.certSecret=C":                      "at '/metrics/certSecret'",
+		"metrics.secure=false,metrics.certSecret=c": "at '/metrics/certSecret'",
+		"pod.containers[0].name=x":                  "invalid propertyName 'containers'",
 	} {
 		_, all, err := run(t, tool(t, "HELM"), append([]string{"template", "machinist-manager"}, chart(values)...)...)
 		require.Error(t, err, values)
 		require.Contains(t, all, want, values)
+	}
+}
+
+// TestManifestsServeTheMetrics: what the Deployment serves is what the ServiceMonitor reads.
+func TestManifestsServeTheMetrics(t *testing.T) {
+	t.Parallel()
+	type endpoint struct {
+		Port            string         `json:"port"`
+		Interval        string         `json:"interval"`
+		Scheme          string         `json:"scheme"`
+		BearerTokenFile string         `json:"bearerTokenFile"`
+		TLSConfig       map[string]any `json:"tlsConfig"`
+	}
+	type monitor struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              struct {
+			Selector  metav1.LabelSelector `json:"selector"`
+			Endpoints []endpoint           `json:"endpoints"`
+		} `json:"spec"`
+	}
+	const token = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+	for values, c := range map[string]struct {
+		flag string
+		want endpoint
+	}{
+		"metrics.secure=true": {"", endpoint{"metrics", "30s", "https", token, map[string]any{"insecureSkipVerify": true}}},
+		"metrics.certSecret=certs,pod.volumes[0].name=more": {"--metrics-cert-path=/etc/metrics-certs", endpoint{"metrics", "30s", "https", token,
+			map[string]any{
+				"ca":         map[string]any{"secret": map[string]any{"name": "certs", "key": "ca.crt"}},
+				"serverName": "machinist-manager.machinist-system.svc",
+			}}},
+		"metrics.secure=false": {"--metrics-secure=false", endpoint{Port: "metrics", Interval: "30s"}},
+	} {
+		t.Run(values, func(t *testing.T) {
+			t.Parallel()
+			rendered := succeeds(t, tool(t, "HELM"),
+				append([]string{"template", "machinist-manager"}, chart("serviceMonitor.enabled=true,"+values)...)...)
+			var reads monitor
+			objectOf(t, rendered, "ServiceMonitor", &reads)
+			require.Equal(t, []endpoint{c.want}, reads.Spec.Endpoints)
+			var deployment appsv1.Deployment
+			objectOf(t, rendered, "Deployment", &deployment)
+			pod := deployment.Spec.Template.Spec
+			given := slices.DeleteFunc(pod.Containers[0].Args, func(arg string) bool {
+				return !strings.HasPrefix(arg, "--metrics-") || arg == "--metrics-bind-address=:8085"
+			})
+			require.Equal(t, c.flag, strings.Join(given, " "))
+			if !strings.HasPrefix(c.flag, "--metrics-cert-path") {
+				require.Empty(t, pod.Volumes)
+				return
+			}
+			require.Equal(t, []corev1.VolumeMount{{Name: "metrics-certs", MountPath: "/etc/metrics-certs", ReadOnly: true}},
+				pod.Containers[0].VolumeMounts)
+			require.Len(t, pod.Volumes, 2, "beside those of the values")
+			require.Equal(t, "certs", pod.Volumes[1].Secret.SecretName)
+		})
 	}
 }
 

@@ -52,7 +52,7 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 		LeaderElection: options.LeaderElection{
 			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		},
-		Serving: options.Serving{ProbeAddress: ":8081", MetricsAddress: ":8085", ProfilerAddress: "0"},
+		Serving: options.Serving{ProbeAddress: ":8081", MetricsAddress: ":8085", MetricsSecure: true, ProfilerAddress: "0"},
 		Client:  options.Client{QPS: -1}, Logging: options.Logging{Format: "text"},
 		Printing: options.Printing{
 			ProviderResources: []schema.GroupResource{
@@ -69,7 +69,8 @@ func TestFlagsAreTaken(t *testing.T) {
 	t.Parallel()
 	got, err := parse(
 		"--kubeconfig", "k.yaml", "--leader-elect", "--leader-election-id=x", "--leader-election-namespace=y",
-		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--pprof-bind-address=127.0.0.1:6060",
+		"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=:8080", "--metrics-cert-path=certs",
+		"--pprof-bind-address=127.0.0.1:6060",
 		"--worker-count=3", "--kube-api-qps=20", "--kube-api-burst=25", "--namespace=a,b", "--namespace=c",
 		"--join-cluster-timeout=25m", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=5s",
 		"--workload-api-qps=5.5",
@@ -90,8 +91,10 @@ func TestFlagsAreTaken(t *testing.T) {
 		LeaderElection: options.LeaderElection{
 			Enabled: true, ID: "x", Namespace: "y", LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 5 * time.Second,
 		},
-		Serving: options.Serving{ProbeAddress: "127.0.0.1:0", MetricsAddress: ":8080", ProfilerAddress: "127.0.0.1:6060"},
-		Client:  options.Client{Kubeconfig: "k.yaml", QPS: 20, Burst: 25}, Logging: options.Logging{Format: "json", Verbosity: 2},
+		Serving: options.Serving{
+			ProbeAddress: "127.0.0.1:0", MetricsAddress: ":8080", MetricsSecure: true, MetricsCertPath: "certs", ProfilerAddress: "127.0.0.1:6060",
+		},
+		Client: options.Client{Kubeconfig: "k.yaml", QPS: 20, Burst: 25}, Logging: options.Logging{Format: "json", Verbosity: 2},
 		Printing: options.Printing{
 			OwnersEnforced:       true,
 			RemediationResources: []schema.GroupResource{{Group: "example.com", Resource: "cycles"}},

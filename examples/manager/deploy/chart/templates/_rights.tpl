@@ -17,6 +17,7 @@
       "referred" (or (eq .Values.driver "") (has true (values $referred)))
       "driver" (ne .Values.driver "")
       "freezeAll" .Values.freezeAll
+      "metricsSecure" .Values.metrics.secure
       "ownerReferencesEnforced" .Values.rbac.ownerReferencesEnforced
       "installCRDs" (eq (include "installsCRDs" .) "true")
       "workloadClusters" .Values.workloadClusters
