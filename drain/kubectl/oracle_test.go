@@ -99,7 +99,8 @@ func askKubectl(o *Options, selector string, pods ...*corev1.Pod) opinion {
 	list, errs := h.GetPodsForDeletion(oracleNode)
 	var said opinion
 	for _, err := range errs {
-		said.errors = append(said.errors, err.Error())
+		// kubectl before v0.36 says it twice of Pods without a controller.
+		said.errors = append(said.errors, strings.Replace(err.Error(), "cannot delete cannot delete ", "cannot delete ", 1))
 	}
 	if list == nil {
 		return said
