@@ -235,8 +235,26 @@ func versionTable(t *testing.T) string {
 	for _, v := range contract.Versions() {
 		contracts = append(contracts, string(v))
 	}
-	return fmt.Sprintf("| Machinist | Go | k8s.io/* | controller-runtime | provider contracts | Machines |\n|---|---|---|---|---|---|\n"+
+	runtimes, kubernetes := measuredVersions(t)
+	return fmt.Sprintf("| Machinist | Go | controller-runtime | k8s.io/* | provider contracts | Machines |\n|---|---|---|---|---|---|\n"+
 		"| main | %s | %s | %s | %s | any kind; layouts for `cluster.x-k8s.io` v1beta1 and v1beta2, Kubermatic and Gardener are included |\n",
-		requirement(t, `go (\S+)`), requirement(t, `k8s\.io/client-go (\S+)`), requirement(t, `sigs\.k8s\.io/controller-runtime (\S+)`),
-		strings.Join(contracts, ", "))
+		requirement(t, `go (\S+)`), strings.Join(runtimes, ", "), strings.Join(kubernetes, ", "), strings.Join(contracts, ", "))
+}
+
+// measuredVersions are those with which all tests of the root passed when "make skew" ran last; those that go.mod requires now are bold.
+func measuredVersions(t *testing.T) (runtimes, kubernetes []string) {
+	t.Helper()
+	table, err := os.ReadFile(filepath.Join(root, "examples", "lab", "skew", "measured.md"))
+	require.NoError(t, err)
+	for _, row := range regexp.MustCompile(`(?m)^\| (v\S+?)(, required)? \| (v\S+) \| (\d+ pass)?`).FindAllStringSubmatch(string(table), -1) {
+		switch runtime, passes := row[1], row[4] != ""; {
+		case row[2] != "":
+			runtimes = append(runtimes, "**"+requirement(t, `sigs\.k8s\.io/controller-runtime (\S+)`)+"**")
+			kubernetes = append(kubernetes, "**"+requirement(t, `k8s\.io/client-go (\S+)`)+"**")
+		case passes:
+			runtimes, kubernetes = append(runtimes, runtime), append(kubernetes, row[3])
+		}
+	}
+	require.NotEmpty(t, runtimes)
+	return runtimes, kubernetes
 }

@@ -19,10 +19,11 @@ import (
 
 const usage = `lab skew measures with which releases of Kubernetes and controller-runtime this library works.
 
+  lab skew --runtimes 0.24,0.23                       the tests of the root module with each, without a control plane
   lab skew --servers 1.36,1.35 --runtimes 0.24,0.23   two control planes and two copies of the library, each with each
 
-Every row of the table is a version of controller-runtime, with the Kubernetes modules that it is made for: the tests of the library
-run in a copy of the module that requires them. Every column at the right is the newest release of a minor version of Kubernetes that
+Every row of the table is a version of controller-runtime, with the Kubernetes modules that it is made for: all tests of the root module
+run in a copy that requires them. Every column at the right is the newest release of a minor version of Kubernetes that
 the module proxy serves: end-to-end tests run on a control plane that is built from it. One build runs at a time; it needs 3 GB.
 
 Exit codes: 0 everything was measured and passes; 1 a test fails, or the measurement itself; 2 wrong flags.
@@ -58,8 +59,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		if o.servers, err = minors("servers", *servers, "1."); err != nil {
 			return err
 		}
-		if o.runtimes, err = minors("runtimes", *runtimes, "0."); err == nil && len(o.servers) == 0 {
-			err = errors.New("--servers is missing: name at least one minor version of Kubernetes")
+		if o.runtimes, err = minors("runtimes", *runtimes, "0."); err == nil && len(o.servers)+len(o.runtimes) == 0 {
+			err = errors.New("--servers and --runtimes are missing: name at least one minor version of either")
 		}
 		return err
 	})
@@ -91,7 +92,7 @@ func perform(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text := table(m.servers, rows)
+	text := fmt.Sprintf("Measured on %s.\n\n%s", time.Now().UTC().Format(time.DateOnly), table(m.servers, rows))
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}

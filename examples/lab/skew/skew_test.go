@@ -17,7 +17,7 @@ import (
 
 func TestWrongFlagsAreRefusedBeforeAnythingIsMeasured(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                   "--servers is missing",
+		"":                                   "--servers and --runtimes are missing",
 		"--servers 1.36.3":                   `"1.36.3" is no minor version`,
 		"--servers 0.36":                     `"0.36" is no minor version, as 1.24 is`,
 		"--servers latest":                   `"latest" is no minor version`,
@@ -136,7 +136,7 @@ func TestTheTableHasARowForEachLibraryAndAColumnForEachServer(t *testing.T) {
 		{library{runtime: "v0.24.1", kubernetes: "v0.36.3", pinned: true}, good, []outcome{good, bad}},
 		{library{runtime: "v0.25.2", kubernetes: "v0.37.2"}, good, []outcome{good, good}},
 	}
-	require.Empty(t, cmp.Diff(`| controller-runtime | k8s.io/* | tests of the library | on Kubernetes 1.36.3 | on Kubernetes 1.35.4 |
+	require.Empty(t, cmp.Diff(`| controller-runtime | k8s.io/* | tests of the root module | on Kubernetes 1.36.3 | on Kubernetes 1.35.4 |
 |---|---|---|---|---|
 | v0.24.1, required | v0.36.3 | 2 pass | 2 pass | 1 of 1 fail: TestA |
 | v0.25.2 | v0.37.2 | 2 pass | 2 pass | 2 pass |

@@ -132,7 +132,7 @@ func (o *outcome) end(e event) {
 // table is Markdown.
 func table(servers []server, rows []row) string {
 	var out strings.Builder
-	out.WriteString("| controller-runtime | k8s.io/* | tests of the library |")
+	out.WriteString("| controller-runtime | k8s.io/* | tests of the root module |")
 	for _, s := range servers {
 		fmt.Fprintf(&out, " on Kubernetes %s |", s.version)
 	}
