@@ -57,63 +57,6 @@ func TestField_GetAllocatesNothing(t *testing.T) {
 	fieldAllocatesNothing(t, obj, contract.AtAnnotation[int64]("big"), contract.AtAnnotation[int64]("x"))
 }
 
-func TestConditions_FindAllocatesNothing(t *testing.T) {
-	obj := parseJSON(t, provisionedMachine)
-	f := contract.ConditionsAt("status", "conditions")
-	for _, kind := range []string{"Ready", "Paused", "Absent"} {
-		allocations(t, "finding "+kind, 0, func() { _, _, _ = f.Find(obj, kind) })
-	}
-}
-
-func TestProviderObjects_ReadIntoAReusedStateAllocateNothing(t *testing.T) {
-	obj := parseObject(t, provisionedMachine)
-	var infrastructure contract.InfraMachineState
-	var bootstrap contract.BootstrapConfigState
-	for _, v := range contract.Versions() {
-		require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(obj, &infrastructure), "the first read makes room for the addresses")
-		allocations(t, "reading an InfraMachine of "+string(v), 0, func() { _ = contract.LayoutsOf(v).InfraMachine.Read(obj, &infrastructure) })
-		allocations(t, "reading a BootstrapConfig of "+string(v), 0, func() { _ = contract.LayoutsOf(v).BootstrapConfig.Read(obj, &bootstrap) })
-	}
-	require.Len(t, infrastructure.Addresses, 2)
-}
-
-// A Machine is read on every pass, and usually says what it said before.
-func TestMachine_ReadingAnUnchangedOneIntoAReusedStateAllocatesNothing(t *testing.T) {
-	for version, c := range map[string]struct {
-		layout *contract.MachineLayout
-		text   string
-	}{"v1beta1": {contract.LayoutsOf(contract.V1Beta1).Machine, fullMachine},
-		"v1beta2": {contract.LayoutsOf(contract.V1Beta2).Machine, fullMachine}} {
-		obj := parseObject(t, c.text)
-		if version == "v1beta1" {
-			without(obj.Object, []string{"spec", "deletion"}, nil)
-		}
-		adapter := contract.Unstructured(machineGVK, c.layout).Adapter
-		var state contract.MachineState
-		require.NoError(t, adapter.Read(obj, &state))
-		allocations(t, "reading a Machine again, "+version, 0, func() { _ = adapter.Read(obj, &state) })
-
-		require.NoError(t, adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Running"), ProviderID: contract.SetTo("p://9")}))
-		allocations(t, "reading a Machine whose conditions are unchanged, "+version, 0, func() { _ = adapter.Read(obj, &state) })
-		require.Equal(t, "Running", state.Phase)
-	}
-}
-
-// What a state handed out must not change for its holder when the state is used again.
-func TestMachine_ReadingAnotherMachineChangesNothingThatWasHandedOut(t *testing.T) {
-	var state contract.MachineState
-	require.NoError(t, machineKind().Adapter.Read(parseObject(t, fullMachine), &state))
-	handedOut, want := state, fullState()
-	other := parseObject(t, `{"metadata":{"name":"m","labels":{"a":"b"},"annotations":{"c":"d"},"finalizers":["z"],
-		"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"u"}]},
-		"spec":{"taints":[{"key":"a","effect":"NoExecute"}],"readinessGates":[{"conditionType":"X"}]},
-		"status":{"addresses":[{"type":"Hostname","address":"other"}],"conditions":[{"type":"Other","status":"True","reason":"R"}]}}`)
-	require.NoError(t, machineKind().Adapter.Read(other, &state))
-	if diff := diffStates(want, handedOut); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestConditions_OfAnUpdateAreOneAllocation(t *testing.T) {
 	var have, want []metav1.Condition
 	for _, kind := range []string{"Available", "Deleting", "InfrastructureReady", "NodeReady", "Paused", "Ready", "Updating"} {

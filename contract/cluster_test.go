@@ -67,13 +67,6 @@ func TestCluster_IsReadWithThePathsOfItsVersion(t *testing.T) {
 	}
 }
 
-func TestCluster_OnlyTheTwoVersionsHaveATable(t *testing.T) {
-	for _, v := range []contract.Version{contract.V1Alpha3, contract.V1Alpha4, "v1", ""} {
-		require.Nil(t, contract.LayoutsOf(v).Cluster)
-		require.ErrorIs(t, contract.LayoutsOf(v).Cluster.Read(parseObject(t, `{}`), &contract.ClusterState{}), contract.ErrUnknownVersion)
-	}
-}
-
 // The flag and the condition are written in two steps, and a Cluster that was restored from a backup may have only one of them.
 func TestCluster_TheFlagAndTheConditionEachSayThatTheControlPlaneIsInitialized(t *testing.T) {
 	for status, want := range map[string]struct {
@@ -91,26 +84,6 @@ func TestCluster_TheFlagAndTheConditionEachSayThatTheControlPlaneIsInitialized(t
 		require.NoError(t, contract.LayoutsOf(contract.V1Beta2).Cluster.Read(parseObject(t, `{"status":`+status+`}`), &state))
 		require.Equal(t, want.initialized, state.ControlPlaneInitialized, status)
 		require.Equal(t, want.at, state.ControlPlaneInitializedAt, status)
-	}
-}
-
-// Whether anything is done at all depends on these: what cannot be read must not pass for "no".
-func TestCluster_APauseThatCannotBeReadIsAnError(t *testing.T) {
-	for content, want := range map[string]string{
-		`"metadata":{"name":"c"},"spec":{"paused":"true"}`: "spec.paused: want bool, found string",
-		`"metadata":{"name":"c"},"spec":{"paused":null}`:   "spec.paused: want bool, found null",
-		`"metadata":{"name":"c","annotations":{"cluster.x-k8s.io/paused":true}}`: "metadata.annotations.cluster.x-k8s.io/paused: " +
-			"want string, found bool",
-		`"metadata":{"name":"c"},"status":{"initialization":{"controlPlaneInitialized":1}}`: "status.initialization.controlPlaneInitialized: " +
-			"want bool, found integer",
-		`"metadata":{"name":"c"},"spec":{"controlPlaneRef":{"apiGroup":"g","kind":7}}`: "spec.controlPlaneRef.kind: want string, " +
-			"found integer",
-		`"metadata":{"name":"c"},"spec":{"controlPlaneRef":"cp"}`:                                 "spec.controlPlaneRef: want object, found string",
-		`"metadata":{"name":"c"},"status":{"initialization":{"infrastructureProvisioned":"yes"}}`: "status.initialization.infrastructureProvisioned: want bool, found string",
-	} {
-		err := contract.LayoutsOf(contract.V1Beta2).Cluster.Read(parseObject(t, `{"kind":"Cluster",`+content+`}`), &contract.ClusterState{})
-		require.ErrorIs(t, err, contract.ErrWrongType)
-		require.EqualError(t, err, "Cluster c breaks contract v1beta2: "+want)
 	}
 }
 

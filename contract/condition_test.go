@@ -43,28 +43,17 @@ func TestConditions_AreReadInBothShapes(t *testing.T) {
 	}
 }
 
-// Cluster API's reader panics on some of these (type assertions without a check).
-func TestConditions_MalformedEntriesAreErrorsThatNameThePlace(t *testing.T) {
+// What TestMalformedObjects does not plant. Cluster API's reader panics on some of these.
+func TestConditions_MalformedEntries(t *testing.T) {
 	const at = "status.conditions.0"
 	for name, c := range map[string]struct{ entry, want string }{
-		"text instead of an object": {`"x"`, at + ": want object, found string"},
-		"null instead of an object": {`null`, at + ": want object, found null"},
-		"no type":                   {`{"status":"True"}`, at + ".type: want type of a condition, found nothing"},
-		"an empty type":             {`{"type":"","status":"True"}`, at + ".type: want type of a condition, found nothing"},
-		"a type that is a number":   {`{"type":1,"status":"True"}`, at + ".type: want string, found integer"},
-		"no status":                 {`{"type":"Ready"}`, at + ".status: want True, False or Unknown, found nothing"},
-		"a bool as status":          {`{"type":"Ready","status":true}`, at + ".status: want string, found bool"},
-		"a status of its own":       {`{"type":"Ready","status":"true"}`, at + ".status: want True, False or Unknown, found another text"},
-		"a null reason":             {`{"type":"Ready","status":"True","reason":null}`, at + ".reason: want string, found null"},
-		"an object as message":      {`{"type":"Ready","status":"True","message":{}}`, at + ".message: want string, found object"},
-		"a float observedGeneration": {`{"type":"Ready","status":"True","observedGeneration":1.0}`,
-			at + ".observedGeneration: want integer, found number"},
-		"a null observedGeneration": {`{"type":"Ready","status":"True","observedGeneration":null}`,
-			at + ".observedGeneration: want integer, found null"},
+		"no type":                 {`{"status":"True"}`, at + ".type: want type of a condition, found nothing"},
+		"an empty type":           {`{"type":"","status":"True"}`, at + ".type: want type of a condition, found nothing"},
+		"a type that is a number": {`{"type":1,"status":"True"}`, at + ".type: want string, found integer"},
+		"no status":               {`{"type":"Ready"}`, at + ".status: want True, False or Unknown, found nothing"},
+		"a status of its own":     {`{"type":"Ready","status":"true"}`, at + ".status: want True, False or Unknown, found another text"},
 		"a time that is none": {`{"type":"Ready","status":"True","lastTransitionTime":"yesterday"}`,
 			at + ".lastTransitionTime: want RFC 3339 time, found unreadable text"},
-		"seconds as time": {`{"type":"Ready","status":"True","lastTransitionTime":1767225600}`,
-			at + ".lastTransitionTime: want string, found integer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := parseJSON(t, `{"status":{"conditions":[`+c.entry+`,{"type":"Good","status":"True","reason":"R"}]}}`)

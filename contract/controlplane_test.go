@@ -39,34 +39,6 @@ func TestControlPlane_IsReadWithThePathsOfItsContract(t *testing.T) {
 	}
 }
 
-// Whether a Node is drained depends on these: what cannot be read must not pass for "no".
-func TestControlPlane_WhatADrainDependsOnIsAnErrorWhenItCannotBeRead(t *testing.T) {
-	for content, want := range map[string]string{
-		`"metadata":{"name":"c"},"status":{"externalManagedControlPlane":"true"}`: "status.externalManagedControlPlane: want bool, found string",
-		`"metadata":{"name":"c"},"status":{"externalManagedControlPlane":null}`:   "status.externalManagedControlPlane: want bool, found null",
-		`"metadata":{"name":"c","deletionTimestamp":"soon"}`: "metadata.deletionTimestamp: want RFC 3339 time, found " +
-			"unreadable text",
-	} {
-		err := contract.LayoutsOf(contract.V1Beta1).ControlPlane.Read(parseObject(t, `{"kind":"K",`+content+`}`), &contract.ControlPlaneState{})
-		require.ErrorIs(t, err, contract.ErrWrongType)
-		require.EqualError(t, err, "K c breaks contract v1beta1: "+want)
-	}
-}
-
-// These rules are for providers that have versions and replicas; others may mean something else by the names.
-func TestControlPlane_WhatNoMachineWaitsForHoldsNothingUp(t *testing.T) {
-	var state contract.ControlPlaneState
-	require.NoError(t, contract.LayoutsOf(
-		contract.V1Beta2).ControlPlane.Read(parseObject(t, `{"spec":{"version":{"channel":"stable"},"replicas":"three"},
-		"status":{"version":1.36,"replicas":{},"failureReason":[],"failureMessage":"M","initialization":{"controlPlaneInitialized":true},"conditions":"x"}}`), &state))
-	require.EqualError(t, state.Unreadable, `spec.version: want string, found object
-status.version: want string, found number`)
-	state.Unreadable = nil
-	if diff := diffControlPlanes(contract.ControlPlaneState{}, state); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestControlPlane_SaysTheLowestOfItsVersions(t *testing.T) {
 	for status, want := range map[string]string{
 		`{"versions":[{"version":"v1.36.3","replicas":2},{"version":"v1.35.10","replicas":1}]}`: "v1.35.10",

@@ -14,19 +14,6 @@ var LeafOf = leafOf
 // Layout is a table of fields.
 type Layout[S, U any] = layout[S, U]
 
-// ConditionShape is how conditions are written.
-type ConditionShape = conditionShape
-
-// ConditionsShaped is the place of conditions in a shape.
-var ConditionsShaped = conditionsShaped
-
-// The shapes of conditions.
-const (
-	ShapeMetaV1  = shapeMetaV1
-	ShapeNode    = shapeNode
-	ShapeV1Beta1 = shapeV1Beta1
-)
-
 // Anywhere are places of any content.
 type Anywhere = anywhere
 

@@ -106,19 +106,6 @@ func TestForeignLayouts_EveryPlaceIsKnownToTheOtherSystem(t *testing.T) {
 	}
 }
 
-func TestForeignLayouts_NothingThatAnUpdateWritesWouldBeLost(t *testing.T) {
-	for name, shape := range foreignShapes() {
-		schema := foreignSchema(t, name, "machines")
-		obj := parseObject(t, shape.full)
-		require.NoError(t, shape.kind.Adapter.Write(obj, fullUpdate()))
-		content := parseable(t, obj)
-		delete(content, "metadata")
-		require.Empty(t, pruned(schema, content, ""), name)
-		content["status"].(map[string]any)["invented"] = "x"
-		require.Equal(t, []string{".status.invented"}, pruned(schema, content, ""), "%s: the check itself must find what is unknown", name)
-	}
-}
-
 // goSource makes schemas of the Go types of a module, by their JSON tags. Only source is read: nothing of it is compiled.
 type goSource struct {
 	t        *testing.T

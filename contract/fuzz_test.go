@@ -28,7 +28,7 @@ func seeds(f *testing.F) {
 		`{"metadata":{"labels":{"a":1},"finalizers":"x","ownerReferences":[null],"creationTimestamp":1,"deletionTimestamp":"x"}}`,
 		`{"status":{"conditions":[null,{"type":[]},{"type":"Ready","status":1}],"v1beta2":{"conditions":[{"type":"Ready"}]}}}`,
 		`{"status":{"addresses":[{"type":"Hostname"}],"observedGeneration":1e300,"conditions":{"a":1}}}`,
-		fullMachine, fullMachineV1Beta1, provisionedMachine, kubermatic().full, gardener().full,
+		fullMachine, fullMachineV1Beta1, provisionedMachine, foreignMachineCases()[0].full, foreignMachineCases()[1].full,
 	} {
 		f.Add([]byte(text))
 	}
@@ -93,23 +93,6 @@ func FuzzProviderObjectRead(f *testing.F) {
 		_, _ = contract.ConditionsAt("status", "conditions").Get(obj.Object, nil)
 		require.Empty(t, cmp.Diff(before.Object, obj.Object), "Read changed the object")
 	})
-}
-
-func FuzzMachineReadAndWrite(f *testing.F) {
-	seeds(f)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, layout := range machineLayouts() {
-			fuzzKind(t, text, contract.Unstructured(machineGVK, layout), layout, fullUpdate())
-		}
-	})
-}
-
-// machineLayouts are all that this package has.
-func machineLayouts() map[string]*contract.MachineLayout {
-	return map[string]*contract.MachineLayout{
-		"v1beta1": contract.LayoutsOf(contract.V1Beta1).Machine, "v1beta2": contract.LayoutsOf(contract.V1Beta2).Machine,
-		"Kubermatic": contract.KubermaticLayouts().Machine, "Gardener": contract.GardenerLayouts().Machine,
-	}
 }
 
 // fuzzKind checks on any object that reading changes nothing and never panics, that what can be read can be written, that a

@@ -131,28 +131,6 @@ func TestInfraMachinePool_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 			`{"spec":{"providerIDList":null},"status":{"replicas":"three","infrastructureMachineKind":null}}`), &state))
 		require.EqualError(t, state.Unreadable, "spec.providerIDList: want list, found null\n"+
 			"status.replicas: want 32-bit integer, found string\nstatus.infrastructureMachineKind: want string, found null")
-		for content, want := range map[string]string{
-			`"spec":{"providerIDList":null},"status":{"ready":true}`:             "spec.providerIDList: want list, found null",
-			`"spec":{"providerIDList":["a",1]},"status":{"ready":true}`:          "spec.providerIDList.1: want string, found integer",
-			`"status":{"ready":true,"replicas":4294967296}`:                      "status.replicas: want 32-bit integer, found integer 4294967296",
-			`"status":{"ready":true,"infrastructureMachineKind":{"kind":"AWS"}}`: "status.infrastructureMachineKind: want string, found object",
-		} {
-			err := contract.LayoutsOf(v).InfraMachinePool.Read(parseObject(t, `{"kind":"K","metadata":{"name":"p"},`+content+`}`), &state)
-			require.EqualError(t, err, "K p breaks contract "+string(v)+": "+want)
-		}
-	}
-}
-
-// Core ignores them, and the contract leaves their content to the provider.
-func TestInfraMachinePool_WhatIsForPeopleHoldsNothingUp(t *testing.T) {
-	for _, content := range []string{
-		`"status":{"ready":true,"instances":3}`, `"status":{"ready":true,"instances":["i-1"]}`,
-		`"spec":{"providerID":{"arn":"x"}},"status":{"ready":true}`,
-	} {
-		state := fullPoolState()
-		require.NoError(t, contract.LayoutsOf(contract.V1Beta1).InfraMachinePool.Read(parseObject(t, `{`+content+`}`), &state))
-		require.True(t, state.Provisioned)
-		require.NoError(t, state.Unreadable)
 	}
 }
 

@@ -91,62 +91,6 @@ func TestWhatAKindForgetsIsNamedWhetherItIsNotWrittenOrNotRead(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfThisPackageKeepsWhatReconcilersNeed(t *testing.T) {
-	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}
-	for name, layout := range map[string]*contract.MachineLayout{
-		"v1beta2": contract.LayoutsOf(contract.V1Beta2).Machine, "v1beta1": contract.LayoutsOf(contract.V1Beta1).Machine,
-		"Kubermatic": contract.KubermaticLayouts().Machine,
-		"Gardener":   contract.GardenerLayouts().Machine,
-	} {
-		got, err := contract.CheckKind(contract.Unstructured(gvk, layout))
-		require.NoError(t, err)
-		for _, f := range got {
-			require.Equal(t, contract.NeedOptional, f.Need, "%s: %s", name, f)
-		}
-	}
-	_, err := contract.CheckKind(contract.Kind{})
-	require.Error(t, err)
-}
-
-func TestEveryKindOfSetDeploymentAndPoolKeepsWhatReconcilersNeed(t *testing.T) {
-	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Many"}
-	checks := map[string]func() ([]contract.Forgotten, error){}
-	for _, c := range machineSetCases() {
-		checks["sets of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
-		}
-	}
-	for _, c := range machineDeploymentCases() {
-		checks["deployments of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
-		}
-	}
-	for _, c := range machinePoolCases() {
-		checks["pools of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
-		}
-	}
-	for _, c := range healthCheckCases() {
-		checks["health checks of "+c.version] = func() ([]contract.Forgotten, error) {
-			return contract.CheckKind(contract.Unstructured(gvk, c.layout))
-		}
-	}
-	for name, check := range checks {
-		got, err := check()
-		require.NoError(t, err)
-		for _, f := range got {
-			require.Equal(t, contract.NeedOptional, f.Need, "%s: %s", name, f)
-		}
-		require.NoError(t, contract.RefuseForgotten(got))
-	}
-	_, err := contract.CheckKind(contract.MachineSetKind{})
-	require.Error(t, err)
-	_, err = contract.CheckKind(contract.MachineDeploymentKind{})
-	require.Error(t, err)
-	_, err = contract.CheckKind(contract.HealthCheckKind{})
-	require.Error(t, err)
-}
-
 func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
 	layout := *contract.LayoutsOf(contract.V1Beta2).MachinePool
 	layout.Nodes, layout.Conditions = contract.Field[[]contract.NodeRef]{}, contract.ConditionsField{}

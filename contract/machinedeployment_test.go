@@ -123,7 +123,8 @@ func TestMachineDeployment_HasTwoPauses(t *testing.T) {
 		`{}`:                        {false, false},
 		`{"spec":{"paused":false}}`: {false, false},
 		`{"spec":{"paused":true}}`:  {true, false},
-		`{"metadata":{"annotations":{"cluster.x-k8s.io/paused":""}}}`: {false, true},
+		`{"metadata":{"annotations":{"cluster.x-k8s.io/paused":""}}}`:      {false, true},
+		`{"metadata":{"annotations":{"cluster.x-k8s.io/paused":"false"}}}`: {false, true}, // the presence counts
 	} {
 		var state contract.MachineDeploymentState
 		require.NoError(t, adapter.Read(parseObject(t, text), &state))

@@ -8,194 +8,114 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// annotated is the state that neither of the foreign shapes has a field for, as fullState and as fullUpdate say it.
-func annotated(updated bool) map[string]string {
-	if updated {
-		return map[string]string{
-			"machinist.dev/bootstrap-data-secret": "secret", "machinist.dev/failure-domain": "b",
-			"machinist.dev/bootstrap-data-secret-created": "false", "machinist.dev/infrastructure-provisioned": "true",
-			"other": "kept", "note": "",
-		}
-	}
-	return map[string]string{
+// foreignAnnotations hold what neither of the other systems has a field for, before and after fullUpdate.
+func foreignAnnotations(updated bool, more map[string]string) map[string]string {
+	all := map[string]string{
 		"machinist.dev/bootstrap-data-secret": "", "machinist.dev/failure-domain": "a",
 		"machinist.dev/bootstrap-data-secret-created": "true", "machinist.dev/infrastructure-provisioned": "false",
-		"other": "kept",
 	}
-}
-
-// with returns the annotations of a shape as JSON: what annotated says, and what this shape alone has no field for.
-func with(updated bool, more map[string]string) string {
-	all := annotated(updated)
+	if updated {
+		all = map[string]string{
+			"machinist.dev/bootstrap-data-secret": "secret", "machinist.dev/failure-domain": "b",
+			"machinist.dev/bootstrap-data-secret-created": "false", "machinist.dev/infrastructure-provisioned": "true",
+		}
+	}
 	maps.Copy(all, more)
-	raw, _ := json.Marshal(all) // texts only
-	return string(raw)
+	return all
 }
 
-// foreignShape is the Machine of another system: what fullState and fullUpdate look like there.
-type foreignShape struct {
-	kind contract.Kind
-	// full and updated are the object before and after fullUpdate. Both hold what only the other system knows.
-	full, updated string
-	// state is what is read from full.
-	state func() contract.MachineState
-	// annotations are those that this shape alone needs, after fullUpdate.
-	annotations map[string]string
-}
-
-func foreignShapes() map[string]foreignShape {
-	return map[string]foreignShape{"Kubermatic": kubermatic(), "Gardener": gardener()}
-}
-
-const (
-	nodeConditionsBefore = `[{"type":"Ready","status":"False","reason":"R","message":"m","lastTransitionTime":"2026-03-01T12:00:00Z","lastHeartbeatTime":null},
+const nodeConditionsBefore = `[{"type":"Ready","status":"False","reason":"R","message":"m","lastTransitionTime":"2026-03-01T12:00:00Z","lastHeartbeatTime":null},
 		{"type":"Available","status":"Unknown","reason":"A","lastTransitionTime":"2026-03-01T12:00:00Z"}]`
-	nodeConditionsAfter = `[{"type":"Ready","status":"True","reason":"Up","message":"","lastTransitionTime":"2026-03-01T13:00:00Z","lastHeartbeatTime":null},
-		{"type":"Zoned","status":"Unknown","reason":"N","message":"m","lastTransitionTime":"2026-03-01T12:00:00Z"}]`
-	addressesAfter = `[{"type":"InternalIP","address":"10.0.0.2"},{"type":"Hostname","address":"h2"}]`
-)
 
-func kubermatic() foreignShape {
-	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"},
-		contract.KubermaticLayouts().Machine)
-	kind.StatusSubresource = false
-	spec := func(providerID string) string {
-		return `{"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},"providerID":"` + providerID + `","versions":{"kubelet":"1.36.3"},
-			"taints":[{"key":"k","value":"v","effect":"NoSchedule"}],"providerSpec":{"value":{"operatingSystem":"flatcar","cloudProvider":"aws"},
-			"valueFrom":{"machineClass":{"apiVersion":"cluster.k8s.io/v1alpha1","kind":"MachineClass","name":"small","provider":"aws"}}}}`
-	}
-	return foreignShape{
-		kind: kind,
-		full: `{"apiVersion":"cluster.k8s.io/v1alpha1","kind":"Machine",
-			"metadata":{` + fullMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"},"annotations":` + with(false, nil) + `},"spec":` + spec("p://1") + `,
-			"status":{"phase":"Deleting","nodeRef":{"apiVersion":"v1","kind":"Node","name":"n1","uid":"n-uid"},
-			"lastUpdated":"2026-03-01T12:00:00Z","errorReason":"FR","errorMessage":"FM","addresses":[{"type":"Hostname","address":"h"}],
-			"conditions":` + nodeConditionsBefore + `,"versions":{"kubelet":"1.36.3"},"providerStatus":{"any":[1,{"thing":true}]},
-			"lastOperation":{"type":"Create","state":"Processing"}}}`,
-		updated: `{"apiVersion":"cluster.k8s.io/v1alpha1","kind":"Machine",
-			"metadata":{` + updatedMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","new":"label"},
-			"annotations":` + with(true, nil) + `},"spec":` + spec("p://2") + `,
-			"status":{"phase":"Running","nodeRef":{"apiVersion":"v1","kind":"Node","name":"n2","uid":"n2-uid"},
-			"lastUpdated":"2026-03-01T12:01:00Z","errorReason":"FR2","errorMessage":"FM2","addresses":` + addressesAfter + `,
-			"conditions":` + nodeConditionsAfter + `,"versions":{"kubelet":"1.36.3"},"providerStatus":{"any":[1,{"thing":true}]},
-			"lastOperation":{"type":"Create","state":"Processing"}}}`,
-		state: func() contract.MachineState {
-			state := foreignState()
-			state.Version, state.Taints[0].Propagation = "1.36.3", ""
-			state.NodeLabels, state.NodeAnnotations = map[string]string{"of": "the Node"}, map[string]string{"its": "own"}
-			state.Provider = contract.ProviderSpec{
+// foreignMachine is the metadata of a full Machine of another system as JSON.
+func foreignMachine(labels string, more map[string]string) string {
+	annotations := foreignAnnotations(false, more)
+	annotations["other"] = "kept"
+	raw, _ := json.Marshal(annotations) // texts only
+	return `{"metadata":{` + fullMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"` + labels + `},"annotations":` + string(raw) + `}`
+}
+
+func foreignMachineCases() []machineCase {
+	const addresses = `"addresses":[{"type":"Hostname","address":"h"}],"conditions":` + nodeConditionsBefore
+	unsaid := []string{"ClusterName", "Bootstrap", "Infrastructure", "WantedFailureDomain", "NodeVolumeDetachTimeout", "NodeDeletionTimeout",
+		"MinReady", "ReadinessGates", "CertificatesExpire", "ObservedGeneration", "DrainStarted", "VolumeDetachStarted"}
+	before := map[string]string{"machinist.dev/node-uid": "n-uid", "machinist.dev/failure-reason": "FR", "machinist.dev/failure-message": "FM"}
+	after := map[string]string{"machinist.dev/node-uid": "n2-uid", "machinist.dev/failure-reason": "FR2", "machinist.dev/failure-message": "FM2"}
+	writes := []string{"spec.providerID", "status.addresses", "status.conditions"}
+	return []machineCase{
+		{
+			layout: contract.KubermaticLayouts().Machine, kind: "machines", version: "Kubermatic",
+			full: foreignMachine("", nil) + `,"spec":{"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},
+				"providerID":"p://1","versions":{"kubelet":"1.36.3"},"taints":[{"key":"k","value":"v","effect":"NoSchedule"}],
+				"providerSpec":{"value":{"operatingSystem":"flatcar","cloudProvider":"aws"},
+				"valueFrom":{"machineClass":{"apiVersion":"cluster.k8s.io/v1alpha1","kind":"MachineClass","name":"small","provider":"aws"}}}},
+				"status":{"phase":"Deleting","nodeRef":{"apiVersion":"v1","kind":"Node","name":"n1","uid":"n-uid"},
+				"lastUpdated":"2026-03-01T12:00:00Z","errorReason":"FR","errorMessage":"FM",` + addresses + `,
+				"versions":{"kubelet":"1.36.3"},"providerStatus":{"any":[1,{"thing":true}]}}}`,
+			state: foreignState("1.36.3", contract.Opt[time.Duration]{}, nil, contract.ProviderSpec{
 				Spec:  json.RawMessage(`{"cloudProvider":"aws","operatingSystem":"flatcar"}`),
 				Class: contract.Ref{Group: "cluster.k8s.io", Kind: "MachineClass", Name: "small"},
-			}
-			return state
+			}),
+			unsaid: append([]string{"NodeDrainTimeout"}, unsaid...), writeOnly: []string{"NodeKind", "NodeAPIVersion", "Class.Namespace"},
+			update: fullUpdate(), apply: applyForeign(nil), rereads: 6, // its provider spec is encoded
+			writes: append([]string{"status.phase", "status.nodeRef.name", "status.nodeRef.uid", "status.lastUpdated", "status.errorReason",
+				"status.errorMessage"}, writes...),
+		},
+		{
+			layout: contract.GardenerLayouts().Machine, kind: "machines", version: "Gardener",
+			full: foreignMachine(`,"node":"n1"`, before) + `,"spec":{"providerID":"p://1",
+				"class":{"apiGroup":"machine.sapcloud.io","kind":"MachineClass","name":"small"},"drainTimeout":"0s","healthTimeout":"10m0s",
+				"nodeTemplate":{"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},
+				"spec":{"taints":[{"key":"k","value":"v","effect":"NoSchedule"}]}}},
+				"status":{"currentStatus":{"phase":"Deleting","timeoutActive":true,"lastUpdateTime":"2026-03-01T12:00:00Z"},` + addresses + `,
+				"lastKnownState":"opaque"}}`,
+			state: foreignState("", contract.Some(time.Duration(0)), before, contract.ProviderSpec{
+				Class: contract.Ref{Group: "machine.sapcloud.io", Kind: "MachineClass", Name: "small"}}),
+			unsaid: append([]string{"Version"}, unsaid...), update: fullUpdate(), apply: applyForeign(after),
+			writes: append([]string{"status.currentStatus.phase", "status.currentStatus.lastUpdateTime"}, writes...),
 		},
 	}
 }
 
-func gardener() foreignShape {
-	spec := func(providerID string) string {
-		return `{"providerID":"` + providerID + `","class":{"apiGroup":"machine.sapcloud.io","kind":"MachineClass","name":"small"},
-			"drainTimeout":"0s","healthTimeout":"10m0s","nodeTemplate":{"metadata":{"labels":{"of":"the Node"},"annotations":{"its":"own"}},
-			"spec":{"taints":[{"key":"k","value":"v","effect":"NoSchedule"}]}}}`
-	}
-	const others = `"lastKnownState":"opaque","lastOperation":{"description":"Machine is being created","type":"Create","state":"Processing"}`
-	return foreignShape{
-		kind: contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
-			contract.GardenerLayouts().Machine),
-		full: `{"apiVersion":"machine.sapcloud.io/v1alpha1","kind":"Machine","metadata":{` + fullMetadata + `,
-			"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y","node":"n1"},"annotations":` + with(false, map[string]string{
-			"machinist.dev/node-uid": "n-uid", "machinist.dev/failure-reason": "FR", "machinist.dev/failure-message": "FM"}) + `},
-			"spec":` + spec("p://1") + `,"status":{"currentStatus":{"phase":"Deleting","timeoutActive":true,"lastUpdateTime":"2026-03-01T12:00:00Z"},
-			"addresses":[{"type":"Hostname","address":"h"}],"conditions":` + nodeConditionsBefore + `,` + others + `}}`,
-		updated: `{"apiVersion":"machine.sapcloud.io/v1alpha1","kind":"Machine","metadata":{` + updatedMetadata + `,
-			"labels":{"cluster.x-k8s.io/cluster-name":"c1","new":"label","node":"n2"},"annotations":` + with(true, map[string]string{
-			"machinist.dev/node-uid": "n2-uid", "machinist.dev/failure-reason": "FR2", "machinist.dev/failure-message": "FM2"}) + `},
-			"spec":` + spec("p://2") + `,"status":{"currentStatus":{"phase":"Running","timeoutActive":true,"lastUpdateTime":"2026-03-01T12:01:00Z"},
-			"addresses":` + addressesAfter + `,"conditions":` + nodeConditionsAfter + `,` + others + `}}`,
-		state: func() contract.MachineState {
-			state := foreignState()
-			state.Labels["node"] = "n1"
-			maps.Copy(state.Annotations, map[string]string{
-				"machinist.dev/node-uid": "n-uid", "machinist.dev/failure-reason": "FR", "machinist.dev/failure-message": "FM"})
-			state.Provider = contract.ProviderSpec{Class: contract.Ref{Group: "machine.sapcloud.io", Kind: "MachineClass", Name: "small"}}
-			state.Version, state.NodeDrainTimeout, state.Taints[0].Propagation = "", contract.Some(time.Duration(0)), ""
-			state.NodeLabels, state.NodeAnnotations = map[string]string{"of": "the Node"}, map[string]string{"its": "own"}
-			return state
-		},
-		annotations: map[string]string{
-			"machinist.dev/node-uid": "n2-uid", "machinist.dev/failure-reason": "FR2", "machinist.dev/failure-message": "FM2"},
-	}
-}
-
-// foreignState is fullState without what both systems do not know: a Cluster, provider objects, most timeouts, gates, when certificates end, and
-// the generation that a condition is about.
-func foreignState() contract.MachineState {
+// foreignState is fullState without what both systems do not have; the Gardener Machine has annotations, a label and a timeout more.
+func foreignState(version string, drain contract.Opt[time.Duration], more map[string]string, provider contract.ProviderSpec) contract.MachineState {
 	state := fullState()
-	state.Annotations = annotated(false)
-	state.ClusterName, state.Bootstrap, state.Infrastructure, state.WantedFailureDomain = "", contract.Ref{}, contract.Ref{}, ""
+	state.Annotations = foreignAnnotations(false, more)
+	state.Annotations["other"] = "kept"
+	if more != nil {
+		state.Labels["node"] = "n1"
+	}
 	none := contract.Opt[time.Duration]{}
-	state.NodeDrainTimeout, state.NodeVolumeDetachTimeout, state.NodeDeletionTimeout, state.MinReady = none, none, none, none
-	state.ReadinessGates, state.CertificatesExpire, state.ObservedGeneration = nil, time.Time{}, 0
-	state.DrainStarted, state.VolumeDetachStarted = time.Time{}, time.Time{}
-	withoutGenerations(state.Conditions)
+	state.ClusterName, state.Bootstrap, state.Infrastructure, state.WantedFailureDomain = "", contract.Ref{}, contract.Ref{}, ""
+	state.NodeDrainTimeout, state.NodeVolumeDetachTimeout, state.NodeDeletionTimeout, state.MinReady = drain, none, none, none
+	state.NodeLabels, state.NodeAnnotations = map[string]string{"of": "the Node"}, map[string]string{"its": "own"}
+	state.ReadinessGates, state.Provider, state.Version, state.Taints[0].Propagation = nil, provider, version, ""
+	withoutGenerations(&state)
 	return state
 }
 
-func withoutGenerations(conditions []metav1.Condition) {
-	for i := range conditions {
-		conditions[i].ObservedGeneration = 0
+// withoutGenerations takes out what the other systems have no field for.
+func withoutGenerations(s *contract.MachineState) {
+	s.DrainStarted, s.VolumeDetachStarted, s.CertificatesExpire, s.ObservedGeneration = time.Time{}, time.Time{}, time.Time{}, 0
+	for i := range s.Conditions {
+		s.Conditions[i].ObservedGeneration = 0
 	}
 }
 
-func TestForeignMachines_AreReadCompletely(t *testing.T) {
-	for name, shape := range foreignShapes() {
-		t.Run(name, func(t *testing.T) {
-			obj := parseObject(t, shape.full)
-			var state contract.MachineState
-			require.NoError(t, shape.kind.Adapter.Read(obj, &state))
-			if diff := diffStates(shape.state(), state); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			require.Empty(t, cmp.Diff(parseJSON(t, shape.full), obj.Object), "reading changes nothing")
-		})
-	}
-}
-
-// What only the other system knows, such as its provider's status, is in both texts and stays.
-func TestForeignMachines_AreWrittenCompletelyAndReadBackEqual(t *testing.T) {
-	for name, shape := range foreignShapes() {
-		t.Run(name, func(t *testing.T) {
-			obj := parseObject(t, shape.full)
-			require.NoError(t, shape.kind.Adapter.Write(obj, fullUpdate()))
-			if diff := cmp.Diff(parseJSON(t, shape.updated), obj.Object); diff != "" {
-				t.Errorf("the object (-want +got):\n%s", diff)
-			}
-			again := obj.DeepCopy()
-			require.NoError(t, shape.kind.Adapter.Write(again, fullUpdate()))
-			require.Empty(t, cmp.Diff(obj.Object, again.Object), "writing twice is writing once")
-
-			var got contract.MachineState
-			require.NoError(t, shape.kind.Adapter.Read(obj, &got))
-			want := shape.state()
-			applyUpdate(&want)
-			want.CertificatesExpire, want.DrainStarted, want.VolumeDetachStarted = time.Time{}, time.Time{}, time.Time{}
-			want.WantedFailureDomain, want.ObservedGeneration = "", 0 // they have no field for them
-			want.Annotations = annotated(true)
-			maps.Copy(want.Annotations, shape.annotations)
-			if want.Labels["node"] != "" {
-				want.Labels["node"] = "n2"
-			}
-			withoutGenerations(want.Conditions)
-			if diff := diffStates(want, got); diff != "" {
-				t.Errorf("read back (-want +got):\n%s", diff)
-			}
-		})
+func applyForeign(more map[string]string) func(*contract.MachineState) {
+	return func(s *contract.MachineState) {
+		applyUpdate(s)
+		s.WantedFailureDomain = ""
+		withoutGenerations(s)
+		delete(s.Annotations, contract.NodeUIDAnnotation)
+		maps.Copy(s.Annotations, foreignAnnotations(true, more))
+		if more != nil {
+			s.Labels["node"] = "n2"
+		}
 	}
 }
 
@@ -208,24 +128,10 @@ func TestForeignMachines_ClearedStateLeavesNothingBehind(t *testing.T) {
 		Node: contract.SetTo(contract.NodeRef{Name: "n", UID: "u"}), Phase: contract.SetTo("Running"), LastUpdated: contract.SetTo(noon),
 		InfrastructureReady: contract.SetTo(true), FailureReason: contract.SetTo("R"),
 	}
-	for name, shape := range foreignShapes() {
+	for _, c := range foreignMachineCases() {
 		obj := parseObject(t, `{"metadata":{"name":"m"}}`)
-		require.NoError(t, shape.kind.Adapter.Write(obj, written))
-		require.NoError(t, shape.kind.Adapter.Write(obj, cleared))
-		require.Empty(t, cmp.Diff(parseJSON(t, `{"metadata":{"name":"m"},"status":{}}`), obj.Object), name)
-	}
-}
-
-func TestForeignMachines_AnnotationsThatCannotBeReadAreErrors(t *testing.T) {
-	for annotation, want := range map[string]string{
-		`"machinist.dev/infrastructure-provisioned":"maybe"`: "metadata.annotations.machinist.dev/infrastructure-provisioned: want bool, found " +
-			"unreadable text",
-	} {
-		for _, shape := range foreignShapes() {
-			obj := parseObject(t, `{"kind":"Machine","metadata":{"namespace":"ns","name":"m","annotations":{`+annotation+`}}}`)
-			err := shape.kind.Adapter.Read(obj, &contract.MachineState{})
-			require.ErrorIs(t, err, contract.ErrWrongType)
-			require.EqualError(t, err, "Machine ns/m: "+want)
-		}
+		require.NoError(t, c.adapter().Write(obj, written))
+		require.NoError(t, c.adapter().Write(obj, cleared))
+		require.Empty(t, cmp.Diff(parseJSON(t, `{"metadata":{"name":"m"},"status":{}}`), obj.Object), c.version)
 	}
 }

@@ -1,11 +1,10 @@
 package contract_test
 
 import (
-	"reflect"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,56 +90,43 @@ func fullState() contract.MachineState {
 	}
 }
 
-func readMachine(t testing.TB, obj contract.Object) contract.MachineState {
-	t.Helper()
-	var state contract.MachineState
-	require.NoError(t, machineKind().Adapter.Read(obj, &state))
-	return state
+type machineCase = setCase[contract.MachineState, contract.MachineUpdate]
+
+func machineCases() []machineCase {
+	const deletion, failure = "status.deletion.", "status.deprecated.v1beta1.failure"
+	unsaid := []string{"Provider", "NodeLabels", "NodeAnnotations"}
+	writes := []string{"spec.providerID", "spec.bootstrap.dataSecretName", "spec.failureDomain", "status.phase", "status.nodeRef.name",
+		"status.addresses", "status.observedGeneration", "status.lastUpdated", "status.certificatesExpiryDate", "status.conditions",
+		deletion + "nodeDrainStartTime", deletion + "waitForNodeVolumeDetachStartTime"}
+	return append([]machineCase{
+		{
+			layout: contract.LayoutsOf(contract.V1Beta1).Machine, kind: "machines", version: "v1beta1", full: fullMachineV1Beta1,
+			state: fullStateV1Beta1(), unsaid: append(slices.Clone(unsaid), "MinReady"), update: fullUpdate(),
+			writeOnly: []string{"Bootstrap.Namespace", "Infrastructure.Namespace", "NodeKind", "NodeAPIVersion"},
+			apply: func(s *contract.MachineState) {
+				applyUpdate(s)
+				delete(s.Annotations, contract.NodeUIDAnnotation)
+				s.FailureDomain = s.WantedFailureDomain // one field has both
+			},
+			writes: append(slices.Clone(writes), "status.nodeRef.uid", "status.failureReason", "status.failureMessage", "status.bootstrapReady",
+				"status.infrastructureReady", "status.v1beta2.conditions"),
+		},
+		{
+			layout: contract.LayoutsOf(contract.V1Beta2).Machine, kind: "machines", version: "v1beta2", full: fullMachine,
+			state: fullState(), unsaid: unsaid, update: fullUpdate(), apply: applyUpdate,
+			writes: append(slices.Clone(writes), "status.failureDomain", failure+"Reason", failure+"Message",
+				"status.initialization.bootstrapDataSecretCreated", "status.initialization.infrastructureProvisioned"),
+		},
+	}, foreignMachineCases()...)
 }
 
-func TestMachine_IsReadCompletely(t *testing.T) {
-	obj, before := parseObject(t, fullMachine), parseObject(t, fullMachine)
-	if diff := diffStates(fullState(), readMachine(t, obj)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	require.Empty(t, cmp.Diff(before.Object, obj.Object), "reading changes nothing")
-}
-
-func TestMachine_ReadingReplacesWhatTheStateHeldBefore(t *testing.T) {
-	state := fullState()
-	require.NoError(t, machineKind().Adapter.Read(parseObject(t, `{"metadata":{"name":"m"}}`), &state))
-	if diff := diffStates(contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Name: "m"}}}, state); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+func TestMachine_IsReadAndWrittenInEveryShape(t *testing.T) {
+	for _, c := range machineCases() {
+		c.check(t)
 	}
 }
 
-func TestMachine_ErrorsNameTheMachineAndThePlace(t *testing.T) {
-	for content, want := range map[string]string{
-		`"spec":{"providerID":1}`: "spec.providerID: want string, found integer",
-		`"spec":{"bootstrap":{"configRef":"x"}}`: "spec.bootstrap.configRef: want object, " +
-			"found string",
-		`"spec":{"deletion":{"nodeDrainTimeoutSeconds":"1s"}}`: "spec.deletion.nodeDrainTimeoutSeconds: " +
-			"want 32-bit integer, found string",
-		`"status":{"lastUpdated":"now"}`: "status.lastUpdated: want RFC 3339 time, " +
-			"found unreadable text",
-		`"status":{"initialization":{"infrastructureProvisioned":"true"}}`: "status.initialization.infrastructureProvisioned: want bool, found string",
-		`"status":{"conditions":[{"type":"Ready"}]}`: "status.conditions.0.status: want True, " +
-			"False or Unknown, found nothing",
-		`"status":{"addresses":[null]}`: "status.addresses.0: want object, found null",
-		`"metadata":{"namespace":"ns","name":"m","annotations":{"cluster.x-k8s.io/paused":true}}`: "metadata.annotations.cluster.x-k8s.io/paused: want string, found bool",
-		`"metadata":{"namespace":"ns","name":"m","labels":[]}`:                                    "metadata.labels: want object, found list",
-		`"metadata":{"namespace":"ns","name":"m","finalizers":"f"}`:                               "metadata.finalizers: want list, found string",
-		`"metadata":{"namespace":"ns","name":"m","finalizers":["f",1]}`: "metadata.finalizers.1: want string, found " +
-			"integer",
-	} {
-		t.Run(want, func(t *testing.T) {
-			obj := parseObject(t, `{"kind":"Machine","metadata":{"namespace":"ns","name":"m"},`+content+`}`)
-			err := machineKind().Adapter.Read(obj, &contract.MachineState{})
-			require.ErrorIs(t, err, contract.ErrWrongType)
-			require.EqualError(t, err, "Machine ns/m: "+want)
-		})
-	}
-}
+func FuzzMachineReadAndWrite(f *testing.F) { fuzzSet(f, machineCases()) }
 
 func TestMachine_AdapterRefusesWhatItCannotTranslate(t *testing.T) {
 	typed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
@@ -160,14 +146,6 @@ func TestUnstructured_MakesEmptyObjectsOfTheKind(t *testing.T) {
 	require.True(t, kind.StatusSubresource)
 }
 
-func TestMachineState_PausedIsAboutThePresenceOfTheAnnotation(t *testing.T) {
-	for annotations, want := range map[string]bool{`{}`: false, `{"cluster.x-k8s.io/paused":""}`: true,
-		`{"cluster.x-k8s.io/paused":"false"}`: true} {
-		state := readMachine(t, parseObject(t, `{"metadata":{"annotations":`+annotations+`}}`))
-		require.Equal(t, want, state.Paused(), annotations)
-	}
-}
-
 func TestRef_TheZeroRefIsNone(t *testing.T) {
 	require.True(t, contract.Ref{}.IsZero())
 	require.False(t, contract.Ref{Kind: "K"}.IsZero())
@@ -185,12 +163,4 @@ func TestMachineLayout_WithoutPlacesReadsAsAbsentAndDropsWrites(t *testing.T) {
 	require.Equal(t, "Running", state.Phase)
 	require.Empty(t, state.ProviderID)
 	require.Empty(t, state.Conditions)
-}
-
-// A new field of MachineState must be in fullState, or the test misses that it is not read.
-func TestMachine_TheFullStateSetsEveryField(t *testing.T) {
-	state := reflect.ValueOf(fullState())
-	for i := range state.NumField() {
-		require.False(t, state.Field(i).IsZero(), "%s is not set", state.Type().Field(i).Name)
-	}
 }

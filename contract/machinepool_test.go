@@ -125,24 +125,6 @@ func TestMachinePool_ANodeIsWrittenAsAReference(t *testing.T) {
 		{"apiVersion":"v1","kind":"Node","name":"n1","uid":"u1"},{"apiVersion":"v1","kind":"Node","name":"n2"}]}}`), obj.Object))
 }
 
-func TestMachinePool_MalformedListsAreErrorsThatNameTheEntry(t *testing.T) {
-	adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachinePool).Adapter
-	for text, want := range map[string]string{
-		`{"spec":{"providerIDList":["p",null]}}`:                 "spec.providerIDList.1: want string, found null",
-		`{"status":{"nodeRefs":[{"name":"n"},7]}}`:               "status.nodeRefs.1: want object, found integer",
-		`{"status":{"nodeRefs":[{"uid":"u"}]}}`:                  "status.nodeRefs.0.name: want string, found nothing",
-		`{"status":{"nodeRefs":[{"name":"n","uid":1}]}}`:         "status.nodeRefs.0.uid: want string, found integer",
-		`{"spec":{"template":{"metadata":{"labels":{"a":1}}}}}`:  "spec.template.metadata.labels.a: want string, found integer",
-		`{"spec":{"template":{"spec":{"taints":[{"key":""}]}}}}`: "spec.template.spec.taints.0.key: want string, found nothing",
-		`{"spec":{"replicas":5000000000}}`:                       "spec.replicas: want 32-bit integer, found integer 5000000000",
-		`{"spec":{"replicas":null}}`:                             "spec.replicas: want 32-bit integer, found null",
-	} {
-		err := adapter.Read(parseObject(t, text), &contract.MachinePoolState{})
-		require.ErrorIs(t, err, contract.ErrWrongType)
-		require.ErrorContains(t, err, want)
-	}
-}
-
 // A pool may have 10,000 instances, and is read on every pass.
 func TestMachinePool_AnUnchangedLargePoolIsReadWithoutAnAllocation(t *testing.T) {
 	const size = 10_000

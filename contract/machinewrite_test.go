@@ -1,14 +1,12 @@
 package contract_test
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -42,26 +40,6 @@ func fullUpdate() contract.MachineUpdate {
 	}
 }
 
-func TestMachine_WhatIsWrittenIsReadBackEqual(t *testing.T) {
-	for name, text := range map[string]string{"over a full Machine": fullMachine, "into an empty Machine": `{"metadata":{"name":"m"}}`} {
-		t.Run(name, func(t *testing.T) {
-			obj, update := parseObject(t, text), fullUpdate()
-			want := readMachine(t, obj)
-			applyUpdate(&want)
-			require.NoError(t, machineKind().Adapter.Write(obj, update))
-			if diff := diffStates(want, readMachine(t, obj)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(fullUpdate(), update, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
-				t.Errorf("Write changed the update (-want +got):\n%s", diff)
-			}
-			again := obj.DeepCopy()
-			require.NoError(t, machineKind().Adapter.Write(again, update))
-			require.Empty(t, cmp.Diff(obj.Object, again.Object), "writing twice is writing once")
-		})
-	}
-}
-
 // applyUpdate says by hand what fullUpdate means for a state.
 func applyUpdate(s *contract.MachineState) {
 	s.Finalizers = []string{"a", "b"}
@@ -86,30 +64,6 @@ func applyUpdate(s *contract.MachineState) {
 	s.VolumeDetachStarted = noon.Add(3 * time.Minute)
 	s.FailureReason, s.FailureMessage, s.CertificatesExpire = "FR2", "FM2", noon.Add(5*time.Minute)
 	s.Conditions = fullUpdate().Conditions
-}
-
-func TestMachine_WritingLeavesEveryOtherFieldAlone(t *testing.T) {
-	obj := parseObject(t, fullMachine)
-	require.NoError(t, machineKind().Adapter.Write(obj, fullUpdate()))
-	for _, path := range [][]string{
-		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "uid"}, {"metadata", "creationTimestamp"},
-		{"metadata", "labels", "cluster.x-k8s.io/cluster-name"}, {"metadata", "annotations", "other"},
-		{"spec", "clusterName"}, {"spec", "version"}, {"spec", "infrastructureRef"},
-		{"spec", "bootstrap", "configRef"}, {"spec", "deletion"}, {"status", "nodeInfo"},
-	} {
-		want, found, err := unstructured.NestedFieldNoCopy(parseObject(t, fullMachine).Object, path...)
-		require.NoError(t, err)
-		require.True(t, found)
-		got, _, err := unstructured.NestedFieldNoCopy(obj.Object, path...)
-		require.NoError(t, err)
-		require.Equal(t, want, got, "%v", path)
-	}
-}
-
-func TestMachine_TheZeroUpdateChangesNothing(t *testing.T) {
-	obj := parseObject(t, fullMachine)
-	require.NoError(t, machineKind().Adapter.Write(obj, contract.MachineUpdate{}))
-	require.Empty(t, cmp.Diff(parseJSON(t, fullMachine), obj.Object))
 }
 
 func TestMachine_EachChangeAloneTouchesItsOwnPlaceOnly(t *testing.T) {
@@ -208,19 +162,5 @@ func TestMachine_WriteFailsWhenSomethingElseStandsInTheWay(t *testing.T) {
 			require.ErrorIs(t, err, contract.ErrWrongType)
 			require.EqualError(t, err, "Machine m: "+c.want)
 		})
-	}
-}
-
-func TestMachine_AnObjectWithoutContentCanBeWritten(t *testing.T) {
-	obj := &unstructured.Unstructured{}
-	require.NoError(t, machineKind().Adapter.Write(obj, contract.MachineUpdate{Phase: contract.SetTo("Pending")}))
-	require.Equal(t, map[string]any{"status": map[string]any{"phase": "Pending"}}, obj.Object)
-}
-
-// A new field of MachineUpdate must be in fullUpdate, or the round trip above would not see it.
-func TestMachine_TheFullUpdateSetsEveryField(t *testing.T) {
-	update := reflect.ValueOf(fullUpdate())
-	for i := range update.NumField() {
-		require.False(t, update.Field(i).IsZero(), "%s is not set", update.Type().Field(i).Name)
 	}
 }

@@ -48,13 +48,6 @@ type metadataPlaces struct {
 	Finalizers                            contract.Field[[]string]
 }
 
-func machineReader(layout *contract.MachineLayout) func(*unstructured.Unstructured) (error, error) {
-	adapter := contract.Unstructured(machineGVK, layout).Adapter
-	return func(obj *unstructured.Unstructured) (error, error) {
-		return adapter.Read(obj, &contract.MachineState{}), nil
-	}
-}
-
 // placesReader reads each place of a layout, for a layout without a reader of its own.
 func placesReader(layout any) func(*unstructured.Unstructured) (error, error) {
 	return func(obj *unstructured.Unstructured) (error, error) {
@@ -69,12 +62,7 @@ func placesReader(layout any) func(*unstructured.Unstructured) (error, error) {
 
 func malformedCases() map[string]malformedCase {
 	cases := map[string]malformedCase{
-		"Machine v1beta1": {layout: contract.LayoutsOf(contract.V1Beta1).Machine, base: `{}`,
-			read:      machineReader(contract.LayoutsOf(contract.V1Beta1).Machine),
-			writeOnly: []string{"Bootstrap.Namespace", "Infrastructure.Namespace", "NodeKind", "NodeAPIVersion"}},
-		"Machine v1beta2": {layout: contract.LayoutsOf(contract.V1Beta2).Machine, base: `{}`,
-			read: machineReader(contract.LayoutsOf(contract.V1Beta2).Machine)},
-		"metadata": {base: `{}`, read: machineReader(contract.LayoutsOf(contract.V1Beta2).Machine), nullIsAbsent: []string{"Finalizers"},
+		"metadata": {base: `{}`, read: machineCases()[1].malformed("").read, nullIsAbsent: []string{"Finalizers"},
 			layout: &metadataPlaces{
 				Namespace: contract.At[string]("metadata", "namespace"), Name: contract.At[string]("metadata", "name"),
 				UID: contract.At[string]("metadata", "uid"), ResourceVersion: contract.At[string]("metadata", "resourceVersion"),

@@ -22,26 +22,11 @@ func TestMergePatch_IsTheSmallestDocument(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after, patch string
 	}{
-		"equal objects need none":                        {before: `{"a":{"b":[1]}}`, after: `{"a":{"b":[1]}}`, patch: `null`},
 		"nothing and nothing":                            {before: `{}`, after: `{}`, patch: `null`},
-		"one value deep down":                            {before: `{"a":{"b":1,"c":2},"d":3}`, after: `{"a":{"b":1,"c":4},"d":3}`, patch: `{"a":{"c":4}}`},
-		"a value that is new":                            {before: `{}`, after: `{"a":{"b":1}}`, patch: `{"a":{"b":1}}`},
 		"a value that is gone":                           {before: `{"a":{"b":1,"c":2}}`, after: `{"a":{"c":2}}`, patch: `{"a":{"b":null}}`},
 		"an object that is gone is emptied key by key":   {before: `{"a":{"b":1,"c":{"d":2}}}`, after: `{}`, patch: `{"a":{"b":null,"c":{"d":null}}}`},
-		"an empty object that is gone":                   {before: `{"a":{}}`, after: `{}`, patch: `{"a":null}`},
 		"an empty object that is new":                    {before: `{}`, after: `{"a":{}}`, patch: `{"a":{}}`},
-		"text becomes an object":                         {before: `{"a":"x"}`, after: `{"a":{"b":1}}`, patch: `{"a":{"b":1}}`},
-		"text becomes an empty object":                   {before: `{"a":"x"}`, after: `{"a":{}}`, patch: `{"a":{}}`},
-		"an object becomes text":                         {before: `{"a":{"b":1}}`, after: `{"a":"x"}`, patch: `{"a":"x"}`},
-		"an integer is not a number":                     {before: `{"a":1}`, after: `{"a":1.5}`, patch: `{"a":1.5}`},
-		"false is not absent":                            {before: `{}`, after: `{"a":false}`, patch: `{"a":false}`},
 		"a list is replaced as a whole":                  {before: `{"a":[1,2]}`, after: `{"a":[1,3]}`, patch: `{"a":[1,3]}`},
-		"a list that is new":                             {before: `{}`, after: `{"s":{"a":[1]}}`, patch: `{"s":{"a":[1]}}`},
-		"a list that is gone":                            {before: `{"s":{"a":[1]}}`, after: `{"s":{}}`, patch: `{"s":{"a":null}}`},
-		"a list in an object that is gone":               {before: `{"s":{"a":[]}}`, after: `{}`, patch: `{"s":{"a":null}}`},
-		"a list becomes an object":                       {before: `{"a":[1]}`, after: `{"a":{"b":1}}`, patch: `{"a":{"b":1}}`},
-		"a list beside the change does not count":        {before: `{"a":[1],"b":1}`, after: `{"a":[1],"b":2}`, patch: `{"b":2}`},
-		"objects in lists are compared deeply":           {before: `{"a":[{"b":[{}]}]}`, after: `{"a":[{"b":[{}]}]}`, patch: `null`},
 		"a null counts as absent":                        {before: `{"a":1}`, after: `{"a":null}`, patch: `{"a":null}`},
 		"a null that is new cannot be written":           {before: `{}`, after: `{"a":null}`, patch: `null`},
 		"a null in a new object cannot be written":       {before: `{}`, after: `{"a":{"b":null}}`, patch: `{"a":{}}`},
@@ -59,16 +44,10 @@ func TestMergePatch_IsTheSmallestDocument(t *testing.T) {
 	}
 }
 
-func TestMergePatch_TakesNilForAnEmptyObject(t *testing.T) {
-	patch := contract.MergePatch(nil, nil)
-	require.Nil(t, patch)
-	patch = contract.MergePatch(nil, map[string]any{"a": int64(1)})
-	require.Equal(t, map[string]any{"a": int64(1)}, patch)
-}
-
-func TestMergePatch_DoesNotPanicOnContentThatIsNoJSON(t *testing.T) {
-	patch := contract.MergePatch(map[string]any{"a": []string{"x"}}, map[string]any{"a": []string{"x"}})
-	require.Nil(t, patch)
+func TestMergePatch_OfOtherContent(t *testing.T) {
+	require.Nil(t, contract.MergePatch(nil, nil))
+	require.Equal(t, map[string]any{"a": int64(1)}, contract.MergePatch(nil, map[string]any{"a": int64(1)}))
+	require.Nil(t, contract.MergePatch(map[string]any{"a": []string{"x"}}, map[string]any{"a": []string{"x"}}), "content that is no JSON")
 }
 
 func TestMergePatch_AppliedToBeforeGivesAfter(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -73,17 +72,5 @@ func TestBootstrapConfig_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 					"now it is due")
 			})
 		}
-	}
-}
-
-// Users can write the annotation as well, and no Machine waits for it.
-func TestBootstrapConfig_AnUnreadableDateHoldsNothingUp(t *testing.T) {
-	var state contract.BootstrapConfigState
-	require.NoError(t, contract.LayoutsOf(contract.V1Beta2).BootstrapConfig.Read(parseObject(t, `{
-		"metadata":{"annotations":{"machine.cluster.x-k8s.io/certificates-expiry":"next year"}},
-		"status":{"initialization":{"dataSecretCreated":true},"dataSecretName":"s"}}`), &state))
-	want := contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("s")}
-	if diff := cmp.Diff(want, state, optsOf[string](), conditionOpt()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

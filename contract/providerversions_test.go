@@ -115,15 +115,3 @@ func TestProviderLayouts_AreOneSharedTablePerVersion(t *testing.T) {
 		}
 	}
 }
-
-// A copied table is a dialect of its own: the shared ones stay as they are.
-func TestProviderLayouts_ACopyIsADialect(t *testing.T) {
-	dialect := *contract.LayoutsOf(contract.V1Beta2).InfraMachine
-	dialect.ProviderID = contract.At[string]("status", "instanceID")
-	obj := parseObject(t, `{"status":{"instanceID":"i-1","initialization":{"provisioned":true}}}`)
-	var own, shared contract.InfraMachineState
-	require.NoError(t, dialect.Read(obj, &own))
-	require.NoError(t, contract.LayoutsOf(contract.V1Beta2).InfraMachine.Read(obj, &shared))
-	require.Equal(t, "i-1", own.ProviderID)
-	require.Empty(t, shared.ProviderID)
-}
