@@ -2,6 +2,7 @@ package contract
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -31,6 +32,12 @@ func PathOf(field Leaf) Path {
 		return Path{}
 	}
 	return paths[0]
+}
+
+// Describe returns what a field holds and its places.
+func Describe(field Leaf) (typeName string, paths []Path) {
+	typeName, paths = field.describe()
+	return typeName, slices.DeleteFunc(paths, Path.IsZero)
 }
 
 // InSeconds reports whether a duration is a number of seconds rather than text.

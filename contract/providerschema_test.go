@@ -119,31 +119,3 @@ func schemasOf(t *testing.T, file string) map[string]*schemaNode {
 	}
 	return schemas
 }
-
-// fits checks the type of a place, and of what is read inside it as far as the provider has it.
-func fits(t *testing.T, what string, node *schemaNode, typeName string) {
-	t.Helper()
-	types := map[string]string{
-		"string": "string", "bool": "boolean", "32-bit integer": "integer", "object": "object",
-		"map of strings": "object", "list of strings": "array",
-		"list of addresses": "array", "list of conditions": "array", "list of versions": "array",
-	}
-	require.Contains(t, types, typeName, what)
-	require.Equal(t, types[typeName], node.Type, what)
-	members := map[string]map[string]string{
-		"list of addresses":  {"type": "string", "address": "string"},
-		"list of conditions": {"type": "string", "status": "string", "reason": "string", "message": "string", "lastTransitionTime": "string"},
-		"list of versions":   {"version": "string"},
-	}
-	switch typeName {
-	case "list of strings":
-		require.Equal(t, "string", node.Items.Type, what)
-	case "map of strings":
-		require.Equal(t, map[string]any{"type": "string"}, node.Additional, what)
-	}
-	for member, want := range members[typeName] {
-		inner := node.at("0", member)
-		require.NotNil(t, inner, "%s.%s", what, member)
-		require.Equal(t, want, inner.Type, "%s.%s", what, member)
-	}
-}

@@ -11,12 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -95,121 +93,77 @@ func moduleDir(t *testing.T, module string) string {
 	return info.Dir
 }
 
-// place is one field of a layout, found by reflection so that a new one cannot be forgotten.
-type place struct {
-	name string
-	path contract.Path
-	want string // type in the schema
-	// format is the format in the schema, when it matters.
-	format string
-}
-
-func placesOf(t *testing.T, name string, value reflect.Value) []place {
-	t.Helper()
-	if places := structuredPlacesOf(t, name, value.Interface()); places != nil {
-		return places
-	}
-	switch field := value.Interface().(type) {
-	case contract.Version:
-		return nil
-	case contract.Field[string]:
-		return []place{{name, contract.PathOf(field), "string", ""}}
-	case contract.Field[bool]:
-		return []place{{name, contract.PathOf(field), "boolean", ""}}
-	case contract.Field[int32]:
-		return []place{{name, contract.PathOf(field), "integer", ""}}
-	case contract.Field[int64]:
-		return []place{{name, contract.PathOf(field), "integer", ""}}
-	case contract.Field[time.Time]:
-		return []place{{name, contract.PathOf(field), "string", "date-time"}}
-	case contract.Field[time.Duration]:
-		return []place{{name, contract.PathOf(field), map[bool]string{true: "integer", false: "string"}[contract.InSeconds(field)], ""}}
-	case contract.Field[intstr.IntOrString]:
-		return []place{{name, contract.PathOf(field), "int-or-string", ""}}
-	case contract.Field[json.RawMessage]:
-		return []place{{name, contract.PathOf(field), "object", ""}}
-	case contract.ConditionsField:
-		places := []place{{name, contract.PathOf(field), "array", ""}}
-		for _, path := range field.Paths() {
-			places = append(places, listPlaces(name+" at "+path.String(), path, "type", "status", "reason", "message", "lastTransitionTime")...)
+// membersOf are what is read in an entry of a list, by the type of its place, with the types in a schema.
+func membersOf(typeName string) map[string]string {
+	texts := func(names ...string) map[string]string {
+		members := map[string]string{}
+		for _, name := range names {
+			members["0."+name] = "string"
 		}
-		return places
+		return members
 	}
-	require.Equal(t, reflect.Struct, value.Kind(), "%s: the test does not know fields of type %s", name, value.Type())
-	var places []place
-	for i := range value.NumField() {
-		field := value.Type().Field(i)
-		require.True(t, field.IsExported(), "%s.%s: the test does not see into %s", name, field.Name, value.Type())
-		inner := name + "." + field.Name
-		if field.Anonymous {
-			inner = name
-		}
-		places = append(places, placesOf(t, strings.TrimPrefix(inner, "."), value.Field(i))...)
-	}
-	return places
-}
-
-// structuredPlacesOf knows the field types that hold more than one value; nil for the others.
-func structuredPlacesOf(t *testing.T, name string, field any) []place {
-	t.Helper()
-	switch field := field.(type) {
-	case []contract.Path:
-		places := []place{}
-		for _, path := range field {
-			places = append(places, place{name + " " + path.String(), path, "", ""}) // of any type
-		}
-		return places
-	case contract.Field[[]string]:
-		return listPlaces(name, contract.PathOf(field))
-	case contract.Field[[]contract.Taint]:
-		return listPlaces(name, contract.PathOf(field), "key", "value", "effect")
-	case contract.Field[[]contract.ReadinessGate]:
-		return listPlaces(name, contract.PathOf(field), "conditionType")
-	case contract.Field[[]contract.Address]:
-		return listPlaces(name, contract.PathOf(field), "type", "address")
-	case contract.Field[map[string]string]:
-		return []place{{name, contract.PathOf(field), "object", ""}}
-	case contract.Field[*metav1.LabelSelector]:
-		return selectorPlaces(name, contract.PathOf(field))
-	case contract.Field[[]contract.HealthRule]:
-		return rulePlaces(name, field)
-	case contract.Field[[]contract.NodeRef]:
-		return listPlaces(name, contract.PathOf(field), "apiVersion", "kind", "name", "uid")
+	switch typeName {
+	case "list of addresses":
+		return texts("type", "address")
+	case "list of conditions":
+		return texts("type", "status", "reason", "message", "lastTransitionTime")
+	case "list of versions":
+		return texts("version")
+	case "list of taints":
+		return texts("key", "value", "effect")
+	case "list of readiness gates":
+		return texts("conditionType")
+	case "list of Nodes":
+		return texts("apiVersion", "kind", "name", "uid")
+	case "list of rules with timeout":
+		return texts("type", "status", "timeout")
+	case "list of rules with timeoutSeconds":
+		members := texts("type", "status")
+		members["0.timeoutSeconds"] = "integer"
+		return members
+	case "label selector":
+		return map[string]string{"matchLabels": "object", "matchExpressions.0.key": "string", "matchExpressions.0.operator": "string"}
 	}
 	return nil
 }
 
-func listPlaces(name string, list contract.Path, members ...string) []place {
-	places := []place{{name, list, "array", ""}}
-	for _, member := range members {
-		if !list.IsZero() {
-			places = append(places, place{name + "." + member, contract.NewPath(append(list.Segments(), "0", member)...), "string", ""})
+// inSchema is the type that a schema has for the type of a place; empty for any.
+func inSchema(t *testing.T, typeName string) string {
+	t.Helper()
+	types := map[string]string{"content": "", "string": "string", "bool": "boolean", "32-bit integer": "integer", "integer": "integer",
+		"seconds": "integer", "time": "string", "duration": "string", "32-bit integer or percentage": "int-or-string", "object": "object",
+		"reference": "object", "map of strings": "object", "label selector": "object"}
+	if strings.HasPrefix(typeName, "list of ") {
+		return "array"
+	}
+	require.Contains(t, types, typeName)
+	return types[typeName]
+}
+
+// fits checks the type of a place, and of what is read inside it.
+func fits(t *testing.T, what string, node *schemaNode, typeName string) {
+	t.Helper()
+	if want := inSchema(t, typeName); want != "" && !node.anything() {
+		require.Equal(t, want, node.kind(), what)
+	}
+	switch typeName {
+	case "time":
+		require.Equal(t, "date-time", node.Format, what)
+	case "list of strings":
+		require.Equal(t, "string", node.Items.Type, what)
+	case "map of strings":
+		require.True(t, node.Preserve || cmp.Equal(map[string]any{"type": "string"}, node.Additional), what)
+	}
+	for member, want := range membersOf(typeName) {
+		inner := node.at(strings.Split(member, ".")...)
+		require.NotNil(t, inner, "%s.%s", what, member)
+		if !inner.Preserve {
+			require.Equal(t, want, inner.Type, "%s.%s", what, member)
 		}
 	}
-	return places
 }
 
-func rulePlaces(name string, field contract.Field[[]contract.HealthRule]) []place {
-	member, want := "timeout", "string"
-	if contract.RulesInSeconds(field) {
-		member, want = "timeoutSeconds", "integer"
-	}
-	timeout := contract.NewPath(append(field.Path().Segments(), "0", member)...)
-	return append(listPlaces(name, field.Path(), "type", "status"), place{name + "." + member, timeout, want, ""})
-}
-
-func selectorPlaces(name string, selector contract.Path) []place {
-	at := func(key string) contract.Path {
-		if selector.IsZero() {
-			return selector
-		}
-		return contract.NewPath(append(selector.Segments(), key)...)
-	}
-	places := listPlaces(name+".matchExpressions", at("matchExpressions"), "key", "operator")
-	return append(places, place{name, selector, "object", ""}, place{name + ".matchLabels", at("matchLabels"), "object", ""})
-}
-
-// layoutCase is a layout and the schema that judges it.
+// layoutCase is a pointer to a layout, and the schema that judges it.
 type layoutCase struct {
 	layout        any
 	kind, version string
@@ -227,36 +181,36 @@ func layoutCases() map[string]layoutCase {
 		}
 		return append(none, "Template.Bootstrap.Group", "Template.Infrastructure.Group")
 	}
-	inPools := []string{"Selector", "Selector.matchLabels", "Selector.matchExpressions", "SelectorText", "DeletionOrder", "MachineNaming"}
+	inPools := []string{"Selector", "SelectorText", "DeletionOrder", "MachineNaming"}
 	inGardener := []string{"InPlaceMaxSurge", "InPlaceMaxUnavailable"}
 	return map[string]layoutCase{
-		"Machine v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).Machine, kind: "machines", version: "v1beta2", none: []string{
+		"Machine v1beta2": {layout: contract.LayoutsOf(contract.V1Beta2).Machine, kind: "machines", version: "v1beta2", none: []string{
 			"Bootstrap.APIVersion", "Bootstrap.Namespace", "Infrastructure.APIVersion", "Infrastructure.Namespace", "NodeKind", "NodeAPIVersion",
 			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name", "NodeLabels", "NodeAnnotations"}},
-		"Machine v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).Machine, kind: "machines", version: "v1beta1", none: []string{
+		"Machine v1beta1": {layout: contract.LayoutsOf(contract.V1Beta1).Machine, kind: "machines", version: "v1beta1", none: []string{
 			"Bootstrap.Group", "Infrastructure.Group", "MinReady",
 			"ProviderSpec", "Class.Group", "Class.APIVersion", "Class.Kind", "Class.Namespace", "Class.Name", "NodeLabels", "NodeAnnotations"}},
-		"MachineSet v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).MachineSet, kind: "machinesets", version: "v1beta2",
+		"MachineSet v1beta2": {layout: contract.LayoutsOf(contract.V1Beta2).MachineSet, kind: "machinesets", version: "v1beta2",
 			none: inTemplate(true)},
-		"MachineSet v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).MachineSet, kind: "machinesets", version: "v1beta1",
+		"MachineSet v1beta1": {layout: contract.LayoutsOf(contract.V1Beta1).MachineSet, kind: "machinesets", version: "v1beta1",
 			none: inTemplate(false)},
-		"MachineDeployment v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).MachineDeployment,
+		"MachineDeployment v1beta2": {layout: contract.LayoutsOf(contract.V1Beta2).MachineDeployment,
 			kind: "machinedeployments", version: "v1beta2",
 			none: inTemplate(true, append(inGardener, "RevisionHistoryLimit", "ProgressDeadline")...)},
-		"MachineDeployment v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).MachineDeployment,
+		"MachineDeployment v1beta1": {layout: contract.LayoutsOf(contract.V1Beta1).MachineDeployment,
 			kind: "machinedeployments", version: "v1beta1",
 			none: inTemplate(false, inGardener...)},
-		"MachinePool v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).MachinePool, kind: "machinepools", version: "v1beta2",
+		"MachinePool v1beta2": {layout: contract.LayoutsOf(contract.V1Beta2).MachinePool, kind: "machinepools", version: "v1beta2",
 			none: inTemplate(true, inPools...)},
-		"MachinePool v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).MachinePool, kind: "machinepools", version: "v1beta1",
+		"MachinePool v1beta1": {layout: contract.LayoutsOf(contract.V1Beta1).MachinePool, kind: "machinepools", version: "v1beta1",
 			none: inTemplate(false, inPools...)},
-		"MachineHealthCheck v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).HealthCheck, kind: "machinehealthchecks", version: "v1beta2",
+		"MachineHealthCheck v1beta2": {layout: contract.LayoutsOf(contract.V1Beta2).HealthCheck, kind: "machinehealthchecks", version: "v1beta2",
 			none: []string{"Template.Group", "Template.Namespace"}},
-		"MachineHealthCheck v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).HealthCheck, kind: "machinehealthchecks", version: "v1beta1",
+		"MachineHealthCheck v1beta1": {layout: contract.LayoutsOf(contract.V1Beta1).HealthCheck, kind: "machinehealthchecks", version: "v1beta1",
 			none: []string{"Template.Group"}},
-		"Cluster v1beta2": {layout: *contract.LayoutsOf(contract.V1Beta2).Cluster, kind: "clusters", version: "v1beta2",
+		"Cluster v1beta2": {layout: contract.LayoutsOf(contract.V1Beta2).Cluster, kind: "clusters", version: "v1beta2",
 			none: []string{"ControlPlane.APIVersion", "ControlPlane.Namespace"}},
-		"Cluster v1beta1": {layout: *contract.LayoutsOf(contract.V1Beta1).Cluster, kind: "clusters", version: "v1beta1",
+		"Cluster v1beta1": {layout: contract.LayoutsOf(contract.V1Beta1).Cluster, kind: "clusters", version: "v1beta1",
 			none: []string{"ControlPlaneInitialized", "ControlPlane.Group"}},
 	}
 }
@@ -265,32 +219,26 @@ func layoutCases() map[string]layoutCase {
 func TestLayouts_EveryPlaceIsInClusterAPIsSchema(t *testing.T) {
 	for name, c := range layoutCases() {
 		schema := crdSchema(t, c.kind, c.version)
-		places := placesOf(t, "", reflect.ValueOf(c.layout))
-		require.Greater(t, len(places), reflect.TypeOf(c.layout).NumField())
-		for _, p := range places {
-			t.Run(name+"/"+p.name, func(t *testing.T) { p.isKept(t, schema, c.none) })
+		for member, l := range leavesOf(t, "", reflect.ValueOf(c.layout).Elem()) {
+			t.Run(name+"/"+member, func(t *testing.T) { isKept(t, schema, member, l, c.none) })
 		}
 	}
 }
 
-func (p place) isKept(t *testing.T, schema *schemaNode, none []string) {
+// isKept checks that an API server keeps what a field of a layout reads and writes.
+func isKept(t *testing.T, schema *schemaNode, name string, l leaf, none []string) {
 	t.Helper()
-	require.Equal(t, slices.Contains(none, p.name), p.path.IsZero(), "whether the layout has a place for it")
-	if p.path.IsZero() {
-		return
-	}
-	if key, ok := annotationKey(p.path); ok {
-		require.True(t, strings.HasPrefix(key, "machinist.dev/"), "%s is not ours", key)
-		require.Empty(t, apivalidation.ValidateAnnotations(map[string]string{key: ""}, nil))
-		return
-	}
-	node := schema.at(p.path.Segments()...)
-	require.NotNil(t, node, "the API server would prune %s", p.path)
-	if p.want != "" && !node.anything() {
-		require.Equal(t, p.want, node.kind())
-	}
-	if p.format != "" {
-		require.Equal(t, p.format, node.Format)
+	typeName, paths := contract.Describe(l)
+	require.Equal(t, slices.Contains(none, name), len(paths) == 0 && typeName != "content", "whether the layout has a place for it")
+	for _, path := range paths {
+		if key, ok := annotationKey(path); ok {
+			require.True(t, strings.HasPrefix(key, "machinist.dev/"), "%s is not ours", key)
+			require.Empty(t, apivalidation.ValidateAnnotations(map[string]string{key: ""}, nil))
+			continue
+		}
+		node := schema.at(path.Segments()...)
+		require.NotNil(t, node, "the API server would prune %s", path)
+		fits(t, path.String(), node, typeName)
 	}
 }
 
