@@ -39,9 +39,7 @@ func TestInfraMachine_IsReadWithThePathsOfItsContract(t *testing.T) {
 				FailureDomainFallback: contract.Some("wanted"),
 			},
 		},
-		"v1beta2 does not fall back to the old flag": {
-			version: contract.V1Beta2, object: `{"status":{"ready":true}}`,
-		},
+		"v1beta2 does not fall back to the old flag": {version: contract.V1Beta2, object: `{"status":{"ready":true}}`},
 
 		"two empty failure domains are one": {
 			version: contract.V1Beta2, object: `{"spec":{"failureDomain":""},"status":{"failureDomain":""}}`,

@@ -47,12 +47,7 @@ func TestAContestedNodeStaysWithTheMachineThatAloneHasRecordedIt(t *testing.T) {
 			others: fleet{machine("b", "test://2", contract.NodeRef{}), machine("c", "", contract.NodeRef{})},
 			want:   Match{Outcome: Matched, Node: node, Record: true},
 		},
-		{
-			name:   "the own claim does not count",
-			me:     machine("a", id, ref),
-			others: fleet{machine("a", id, ref)},
-			want:   kept(),
-		},
+		{name: "the own claim does not count", me: machine("a", id, ref), others: fleet{machine("a", id, ref)}, want: kept()},
 		{
 			name:   "two claim it and neither has recorded it",
 			reason: "the first one to see it must not drain it",

@@ -146,9 +146,13 @@ func unset(path ...string) edit {
 	}
 }
 
-// inSchema puts a YAML value at a place of the schema of an API version; an empty value removes what is there. The path is
+// older and newer put a YAML value at a place of the schema of v1beta1 and v1beta2; an empty value removes what is there. The path is
 // that of an object; "[]" goes into a list.
-func inSchema(version, value string, path ...string) edit {
+func older(value string, path ...string) edit { return inVersion("v1beta1", value, inSchema(path)...) }
+
+func newer(value string, path ...string) edit { return inVersion("v1beta2", value, inSchema(path)...) }
+
+func inSchema(path []string) []string {
 	keys := []string{"schema", "openAPIV3Schema"}
 	for _, key := range path {
 		if key == "[]" {
@@ -157,7 +161,7 @@ func inSchema(version, value string, path ...string) edit {
 		}
 		keys = append(keys, "properties", key)
 	}
-	return inVersion(version, value, keys...)
+	return keys
 }
 
 // inVersion puts a YAML value at a place of an API version; an empty value removes what is there.

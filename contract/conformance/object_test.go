@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	stdcmp "cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 
 // objectCase is an object without its head, and the findings without their rules.
 type objectCase struct {
-	role    conformance.Role
+	role    conformance.Role // InfraMachine when it is empty
 	version contract.Version // v1beta2 when it is empty
 	object  string
 	want    []conformance.Finding
@@ -27,9 +28,7 @@ func (c objectCase) check(t *testing.T) {
 	t.Helper()
 	obj := parse(t, "{apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: FooMachineTemplate, metadata: {name: a}, "+c.object+"}")
 	before := obj.DeepCopy()
-	if c.version == "" {
-		c.version = contract.V1Beta2
-	}
+	c.role, c.version = stdcmp.Or(c.role, conformance.InfraMachine), stdcmp.Or(c.version, contract.V1Beta2)
 	findings := conformance.CheckObject(obj, c.role, c.version).Findings
 	require.Empty(t, cmp.Diff(before.Object, obj.Object), "looking changes nothing")
 	if c.rule != "" {
@@ -56,60 +55,51 @@ func TestCheckObject_InfraMachine(t *testing.T) {
 			object: `spec: {providerID: "p://1"}, status: {ready: true, ` + ready + `}`},
 		"provisioned without a provider ID": {
 			object: `status: {initialization: {provisioned: true}, ` + ready + `}`,
-			want:   []conformance.Finding{must("spec.providerID", "nothing", "the ID that the machine's Node has")},
+			want:   finds{must("spec.providerID", "nothing", "the ID that the machine's Node has")},
 			rule:   "InfraMachine contract v1beta2, provider ID",
 		},
 		"provisioned with an empty one": {
 			object: `spec: {providerID: ""}, status: {initialization: {provisioned: true}, ` + ready + `}`,
-			want:   []conformance.Finding{must("spec.providerID", "nothing", "the ID that the machine's Node has")},
+			want:   finds{must("spec.providerID", "nothing", "the ID that the machine's Node has")},
 		},
 		"done at the place of another contract": {
 			object: `spec: {providerID: "p://1"}, status: {ready: true, ` + ready + `}`,
-			want: []conformance.Finding{must("status.initialization.provisioned", "not true, but status.ready is, the place of contract v1beta1",
+			want: finds{must("status.initialization.provisioned", "not true, but status.ready is, the place of contract v1beta1",
 				"true")},
 			rule: "who reads by contract v1beta2 never looks at the other place",
 		},
 		"done, and no condition says so": {
 			object: `spec: {providerID: "p://1"}, status: {initialization: {provisioned: true}}`,
-			want:   []conformance.Finding{should("status.conditions", "nothing", "conditions")},
+			want:   finds{should("status.conditions", "nothing", "conditions")},
 		},
 		"values of other types, each found": {
 			object: `spec: {providerID: 7}, status: {initialization: {provisioned: "true"}, addresses: [{type: Hostname}], failureDomain: null}`,
-			want: []conformance.Finding{
+			want: finds{
 				must("spec.providerID", "integer", "string"),
 				must("status.addresses.0.address", "nothing", "string"),
 				must("status.failureDomain", "null", "string"),
 				must("status.initialization.provisioned", "string", "bool"),
 			},
 		},
-		"a status that is no object": {
-			object: `status: Ready`,
-			want:   []conformance.Finding{must("status", "string", "object")},
-		},
+		"a status that is no object": {object: `status: Ready`, want: finds{must("status", "string", "object")}},
 		"conditions that cannot be read": {
 			object: `status: {conditions: [{type: Ready, status: "true"}]}`,
-			want:   []conformance.Finding{must("status.conditions.0.status", "another text", "True, False or Unknown")},
+			want:   finds{must("status.conditions.0.status", "another text", "True, False or Unknown")},
 			rule:   "conditions",
 		},
 		"an address of a type that no Machine takes": {
 			object: `status: {addresses: [{type: Hostname, address: a}, {type: PublicIP, address: ""}]}`,
-			want: []conformance.Finding{
+			want: finds{
 				must("status.addresses.1.address", "an empty text", "an address"),
 				must("status.addresses.1.type", `"PublicIP"`, "one of Hostname, ExternalIP, InternalIP, ExternalDNS, InternalDNS"),
 			},
 		},
 		"texts that no Machine takes": {
 			object: fmt.Sprintf(`spec: {providerID: %q}, status: {failureDomain: %q}`, strings.Repeat("p", 513), strings.Repeat("é", 257)),
-			want: []conformance.Finding{
-				must("spec.providerID", "513 characters", "at most 512"),
-				must("status.failureDomain", "257 characters", "at most 256"),
-			},
+			want:   finds{must("spec.providerID", "513 characters", "at most 512"), must("status.failureDomain", "257 characters", "at most 256")},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c.role = conformance.InfraMachine
-			c.check(t)
-		})
+		t.Run(name, c.check)
 	}
 }
 
@@ -121,21 +111,21 @@ func TestCheckObject_BootstrapConfig(t *testing.T) {
 		"a name before the data is there":      {object: `status: {dataSecretName: s}`},
 		"data without a name": {
 			object: `status: {initialization: {dataSecretCreated: true}, ` + ready + `}`,
-			want:   []conformance.Finding{must("status.dataSecretName", "nothing", "the name of the Secret")},
+			want:   finds{must("status.dataSecretName", "nothing", "the name of the Secret")},
 			rule:   "data secret",
 		},
 		"data with an empty name": {
 			object: `status: {initialization: {dataSecretCreated: true}, dataSecretName: "", ` + ready + `}`,
-			want:   []conformance.Finding{must("status.dataSecretName", "an empty name", "the name of the Secret")},
+			want:   finds{must("status.dataSecretName", "an empty name", "the name of the Secret")},
 		},
 		"a name that no Secret can have": {
 			object: `status: {dataSecretName: "Data Of Mine"}`,
-			want:   []conformance.Finding{must("status.dataSecretName", `"Data Of Mine"`, "the name of a Secret")},
+			want:   finds{must("status.dataSecretName", `"Data Of Mine"`, "the name of a Secret")},
 		},
 		"done at the place of another contract": {
 			version: contract.V1Beta1,
 			object:  `status: {initialization: {dataSecretCreated: true}, dataSecretName: s, ` + ready + `}`,
-			want: []conformance.Finding{
+			want: finds{
 				must("status.ready", "not true, but status.initialization.dataSecretCreated is, the place of contract v1beta2",
 					"true")},
 		},

@@ -10,52 +10,51 @@ import (
 )
 
 func TestCheckCRD_InfraMachinePool(t *testing.T) {
-	const at1, at2 = "spec.versions[v1beta1]: ", "spec.versions[v1beta2]: "
 	for name, c := range map[string]brokenCRD{
 		"neither flag": {
-			edits: []edit{inSchema("v1beta2", "", "status", "ready"), inSchema("v1beta2", "", "status", "initialization")},
-			want:  []conformance.Finding{must(at2+"status.initialization.provisioned", "nothing", "boolean")},
+			edits: edits{newer("", "status", "ready"), newer("", "status", "initialization")},
+			want:  finds{must(inNewer+"status.initialization.provisioned", "nothing", "boolean")},
 			rule:  "InfraMachinePool contract v1beta2, initialization completed",
 		},
 		"only the flag of the contract's page": {
-			edits: []edit{inSchema("v1beta2", "", "status", "ready")},
-			want:  []conformance.Finding{should(at2+"status.ready", "nothing", "boolean")},
+			edits: edits{newer("", "status", "ready")},
+			want:  finds{should(inNewer+"status.ready", "nothing", "boolean")},
 			rule:  "Cluster API up to v1.14 reads this one of pools",
 		},
 		"only the flag that Cluster API reads": {
-			edits: []edit{inSchema("v1beta2", "", "status", "initialization")},
-			want:  []conformance.Finding{should(at2+"status.initialization.provisioned", "nothing", "boolean")},
+			edits: edits{newer("", "status", "initialization")},
+			want:  finds{should(inNewer+"status.initialization.provisioned", "nothing", "boolean")},
 			rule:  "until contract v1beta1 ends",
 		},
 		"not the flag of the older contract": {
-			edits: []edit{inSchema("v1beta1", "", "status", "ready")},
-			want:  []conformance.Finding{should(at1+"status.ready", "nothing", "boolean")},
+			edits: edits{older("", "status", "ready")},
+			want:  finds{should(inOlder+"status.ready", "nothing", "boolean")},
 		},
 		"the newer flag under the older contract": {
-			edits: []edit{inSchema("v1beta1", "", "status", "ready"),
-				inSchema("v1beta1", "{type: object, properties: {provisioned: {type: boolean}}}", "status", "initialization")},
-			want: []conformance.Finding{
-				should(at1+"status.ready", "nothing", "boolean")},
+			edits: edits{older("", "status", "ready"),
+				older("{type: object, properties: {provisioned: {type: boolean}}}", "status", "initialization")},
+			want: finds{
+				should(inOlder+"status.ready", "nothing", "boolean")},
 		},
 		"no list of IDs": {
-			edits: []edit{inSchema("v1beta2", "", "spec", "providerIDList")},
-			want:  []conformance.Finding{must(at2+"spec.providerIDList", "nothing", "list of strings")}, rule: "providerIDList",
+			edits: edits{newer("", "spec", "providerIDList")},
+			want:  finds{must(inNewer+"spec.providerIDList", "nothing", "list of strings")}, rule: "providerIDList",
 		},
 		"a list of something else": {
-			edits: []edit{inSchema("v1beta2", "{type: array, items: {type: object}}", "spec", "providerIDList")},
-			want:  []conformance.Finding{must(at2+"spec.providerIDList[]", "object", "string")},
+			edits: edits{newer("{type: array, items: {type: object}}", "spec", "providerIDList")},
+			want:  finds{must(inNewer+"spec.providerIDList[]", "object", "string")},
 		},
 		"no replicas": {
-			edits: []edit{inSchema("v1beta2", "", "status", "replicas")},
-			want:  []conformance.Finding{must(at2+"status.replicas", "nothing", "integer")}, rule: "replicas",
+			edits: edits{newer("", "status", "replicas")},
+			want:  finds{must(inNewer+"status.replicas", "nothing", "integer")}, rule: "replicas",
 		},
 		"replicas that may be broken": {
-			edits: []edit{inSchema("v1beta2", "{type: number}", "status", "replicas")},
-			want:  []conformance.Finding{must(at2+"status.replicas", "number", "integer")},
+			edits: edits{newer("{type: number}", "status", "replicas")},
+			want:  finds{must(inNewer+"status.replicas", "number", "integer")},
 		},
 		"a kind that is a list": {
-			edits: []edit{inSchema("v1beta2", "{type: array, items: {type: string}}", "status", "infrastructureMachineKind")},
-			want:  []conformance.Finding{must(at2+"status.infrastructureMachineKind", "array", "string")},
+			edits: edits{newer("{type: array, items: {type: string}}", "status", "infrastructureMachineKind")},
+			want:  finds{must(inNewer+"status.infrastructureMachineKind", "array", "string")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,31 +75,28 @@ func TestCheckObject_InfraMachinePool(t *testing.T) {
 		"done where only Cluster API looks": {object: `spec: {providerIDList: [a]}, status: {ready: true, replicas: 1, ` + ready + `}`},
 		"done where only the contract's page looks": {
 			object: `spec: {providerIDList: [a]}, status: {initialization: {provisioned: true}, replicas: 1, ` + ready + `}`,
-			want:   []conformance.Finding{should("status.ready", "not true, but the pool is provisioned", "true")},
+			want:   finds{should("status.ready", "not true, but the pool is provisioned", "true")},
 		},
 		"replicas without IDs": {
 			object: `status: {` + both + `, replicas: 3, ` + ready + `}`,
-			want:   []conformance.Finding{must("spec.providerIDList", "nothing", "the IDs of the machines")},
+			want:   finds{must("spec.providerIDList", "nothing", "the IDs of the machines")},
 			rule:   "there are 3 replicas",
 		},
 		"IDs without replicas": {
 			object: `spec: {providerIDList: [a]}, status: {` + both + `, ` + ready + `}`,
-			want:   []conformance.Finding{must("status.replicas", "nothing", "integer")},
+			want:   finds{must("status.replicas", "nothing", "integer")},
 		},
 		"IDs that no MachinePool takes": {
 			object: fmt.Sprintf(`spec: {providerIDList: [a, "", %q]}`, strings.Repeat("p", 513)),
-			want: []conformance.Finding{
-				must("spec.providerIDList.1", "an empty text", "an ID"),
-				must("spec.providerIDList.2", "513 characters", "at most 512"),
-			},
+			want:   finds{must("spec.providerIDList.1", "an empty text", "an ID"), must("spec.providerIDList.2", "513 characters", "at most 512")},
 		},
 		"more IDs than a MachinePool takes": {
 			object: `spec: {providerIDList: [` + strings.Repeat("a, ", 10_000) + `a]}`,
-			want:   []conformance.Finding{must("spec.providerIDList", "10001 IDs", "at most 10000")},
+			want:   finds{must("spec.providerIDList", "10001 IDs", "at most 10000")},
 		},
 		"values of other types, each found": {
 			object: `spec: {providerIDList: [7]}, status: {replicas: 1.5, infrastructureMachineKind: {}}`,
-			want: []conformance.Finding{
+			want: finds{
 				must("spec.providerIDList.0", "integer", "string"),
 				must("status.infrastructureMachineKind", "object", "string"),
 				must("status.replicas", "number", "32-bit integer"),
@@ -108,7 +104,7 @@ func TestCheckObject_InfraMachinePool(t *testing.T) {
 		},
 		"no condition": {
 			object: `spec: {providerIDList: [a]}, status: {` + both + `, replicas: 1}`,
-			want:   []conformance.Finding{should("status.conditions", "nothing", "conditions")},
+			want:   finds{should("status.conditions", "nothing", "conditions")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,50 +14,47 @@ func templateRoles() []conformance.Role {
 }
 
 func TestCheckCRD_Templates(t *testing.T) {
-	const at = "spec.versions[v1beta2]: "
 	for _, role := range templateRoles() {
 		for name, c := range map[string]brokenCRD{
 			"no template": {
-				edits: []edit{inSchema("v1beta2", "", "spec", "template")},
-				want: []conformance.Finding{
-					must(at+"spec.template.spec", "nothing", "object"),
-					should(at+"spec.template.metadata.labels", "nothing", "map of strings"),
+				edits: edits{newer("", "spec", "template")},
+				want: finds{
+					must(inNewer+"spec.template.spec", "nothing", "object"),
+					should(inNewer+"spec.template.metadata.labels", "nothing", "map of strings"),
 				},
 				rule: string(role) + " contract v1beta2, template resource definition",
 			},
 			"no spec in it": {
-				edits: []edit{inSchema("v1beta2", "", "spec", "template", "spec")},
-				want:  []conformance.Finding{must(at+"spec.template.spec", "nothing", "object")},
+				edits: edits{newer("", "spec", "template", "spec")},
+				want:  finds{must(inNewer+"spec.template.spec", "nothing", "object")},
 			},
 			"a spec that is a list": {
-				edits: []edit{inSchema("v1beta2", "{type: array, items: {type: string}}", "spec", "template", "spec")},
-				want:  []conformance.Finding{must(at+"spec.template.spec", "array", "object")},
+				edits: edits{newer("{type: array, items: {type: string}}", "spec", "template", "spec")},
+				want:  finds{must(inNewer+"spec.template.spec", "array", "object")},
 			},
-			"a spec of anything": {
-				edits: []edit{inSchema("v1beta2", "{x-kubernetes-preserve-unknown-fields: true}", "spec", "template", "spec")},
-			},
+			"a spec of anything": {edits: edits{newer("{x-kubernetes-preserve-unknown-fields: true}", "spec", "template", "spec")}},
 			"no labels and annotations in it": {
-				edits: []edit{inSchema("v1beta2", "{type: object}", "spec", "template", "metadata")},
-				want:  []conformance.Finding{should(at+"spec.template.metadata.labels", "nothing", "map of strings")},
+				edits: edits{newer("{type: object}", "spec", "template", "metadata")},
+				want:  finds{should(inNewer+"spec.template.metadata.labels", "nothing", "map of strings")},
 				rule:  "the API server drops spec.template.metadata.labels and spec.template.metadata.annotations",
 			},
 			"labels that are dropped one by one": {
-				edits: []edit{inSchema("v1beta2", "{type: object}", "spec", "template", "metadata", "labels")},
-				want:  []conformance.Finding{should(at+"spec.template.metadata.labels", "an object without entries", "map of strings")},
+				edits: edits{newer("{type: object}", "spec", "template", "metadata", "labels")},
+				want:  finds{should(inNewer+"spec.template.metadata.labels", "an object without entries", "map of strings")},
 			},
 			"labels of anything": {
-				edits: []edit{inSchema("v1beta2", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "spec", "template", "metadata",
+				edits: edits{newer("{type: object, x-kubernetes-preserve-unknown-fields: true}", "spec", "template", "metadata",
 					"labels")},
 			},
 			"labels that are numbers": {
-				edits: []edit{inSchema("v1beta2", "{type: object, additionalProperties: {type: integer}}", "spec", "template", "metadata", "labels")},
-				want:  []conformance.Finding{must(at+"spec.template.metadata.labels[]", "integer", "string")},
+				edits: edits{newer("{type: object, additionalProperties: {type: integer}}", "spec", "template", "metadata", "labels")},
+				want:  finds{must(inNewer+"spec.template.metadata.labels[]", "integer", "string")},
 			},
-			"no status subresource is needed": {edits: []edit{inVersion("v1beta2", "", "subresources")}},
+			"no status subresource is needed": {edits: edits{inVersion("v1beta2", "", "subresources")}},
 			"a kind that no clone can be named after": {
-				edits: []edit{set("Foo", "spec", "names", "kind"), unset("spec", "names", "listKind"),
+				edits: edits{set("Foo", "spec", "names", "kind"), unset("spec", "names", "listKind"),
 					set("example.com", "spec", "group"), set("foos.example.com", "metadata", "name")},
-				want: []conformance.Finding{must("spec.names.kind", "Foo", "a name that ends in "+suffixOf(role))},
+				want: finds{must("spec.names.kind", "Foo", "a name that ends in "+suffixOf(role))},
 			},
 		} {
 			t.Run(string(role)+"/"+name, func(t *testing.T) {
@@ -82,16 +79,13 @@ func suffixOf(role conformance.Role) string {
 func TestCheckObject_Templates(t *testing.T) {
 	for _, role := range templateRoles() {
 		for name, c := range map[string]objectCase{
-			"one with a spec":       {object: `spec: {template: {metadata: {labels: {a: b}}, spec: {size: 3}}}`},
-			"one with an empty one": {object: `spec: {template: {}}`},
-			"nothing to clone":      {want: []conformance.Finding{should("spec.template", "nothing", "object")}},
-			"a template that is a list": {
-				object: `spec: {template: []}`,
-				want:   []conformance.Finding{must("spec.template", "list", "object")},
-			},
+			"one with a spec":           {object: `spec: {template: {metadata: {labels: {a: b}}, spec: {size: 3}}}`},
+			"one with an empty one":     {object: `spec: {template: {}}`},
+			"nothing to clone":          {want: finds{should("spec.template", "nothing", "object")}},
+			"a template that is a list": {object: `spec: {template: []}`, want: finds{must("spec.template", "list", "object")}},
 			"labels that are no text": {
 				object: `spec: {template: {metadata: {labels: {a: 1}}, spec: {}}}`,
-				want:   []conformance.Finding{must("spec.template.metadata.labels.a", "integer", "string")},
+				want:   finds{must("spec.template.metadata.labels.a", "integer", "string")},
 			},
 		} {
 			t.Run(string(role)+"/"+name, func(t *testing.T) {

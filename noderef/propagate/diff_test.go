@@ -200,10 +200,7 @@ func TestDiffReturnsNothingForAnUpToDateNode(t *testing.T) {
 				with(m{LabelsFromMachineAnnotation: "d/a,d/b", AnnotationsFromMachineAnnotation: "d/x", "d/x": "1"})),
 			Desired{Labels: m{"d/a": "1", "d/b": "2"}, Annotations: m{"d/x": "1"}, Owner: owner},
 		},
-		{
-			"taints of others",
-			newNode(nil, nil, corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoSchedule}), Desired{},
-		},
+		{"taints of others", newNode(nil, nil, corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoSchedule}), Desired{}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {

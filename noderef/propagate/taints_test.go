@@ -84,10 +84,7 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 			annotations: m{TaintsFromMachineAnnotation: "a,:,b:NoSchedule:x,,b:NoSchedule"},
 			have:        taints{noSchedule("a", ""), noSchedule("b", "")}, wantTaints: taints{noSchedule("a", "")},
 		},
-		{
-			name: "a startup taint cannot be wanted",
-			have: taints{uninitialized}, want: []Taint{{uninitialized, Always}},
-		},
+		{name: "a startup taint cannot be wanted", have: taints{uninitialized}, want: []Taint{{uninitialized, Always}}},
 		{
 			name: "a taint in WithoutTaints is removed, whichever component added it", annotations: done,
 			have: taints{noSchedule("state", "theirs"), notReady}, without: taints{noSchedule("state", "")}, wantTaints: taints{notReady},
