@@ -35,13 +35,13 @@ func TestAClusterIsConnectedInTheBackgroundAndWakesItsOwners(t *testing.T) {
 	require.Equal(t, w.clock.Now(), view.LastSeen.UTC())
 	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 	require.Equal(t, 1, s.count("GET /readyz"), "one probe, and then what watches say")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Equal(t, map[string]bool{"HTTP/2.0": true}, s.protocols, "only HTTP/2 has pings")
 }
 
 func TestAServerThatDiesIsNoticedProbedWithBackoffAndFoundAgain(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	s.put("n1")
-	w.reach(keyA, s)
-	view := w.connected(keyA)
+	w, s, view := reached(t, Options[*nodes]{})
 	w.rest()
 
 	s.stop()
@@ -74,10 +74,7 @@ func TestAServerThatDiesIsNoticedProbedWithBackoffAndFoundAgain(t *testing.T) {
 }
 
 func TestAServerThatHangsIsNoticedWhileARequestWaits(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	s.put("n1")
-	w.reach(keyA, s)
-	view := w.connected(keyA)
+	w, s, view := reached(t, Options[*nodes]{})
 	probes := s.count("GET /readyz")
 
 	s.hang()
@@ -99,10 +96,7 @@ func TestAServerThatHangsIsNoticedWhileARequestWaits(t *testing.T) {
 }
 
 func TestOnlyASilentWatchIsStartedAgain(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	w.reach(keyA, s)
-	view := w.connected(keyA)
-	w.eventually("the watch runs", func() bool { return s.pending("WATCH") == 1 })
+	w, s, view := reached(t, Options[*nodes]{})
 	probes, watches := s.count("GET /readyz"), s.count("WATCH")
 
 	for range 10 {
@@ -119,26 +113,14 @@ func TestOnlyASilentWatchIsStartedAgain(t *testing.T) {
 }
 
 func TestAServerThatFallsSilentIsLost(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	w.reach(keyA, s)
-	w.connected(keyA)
-	w.eventually("the watch runs", func() bool { return s.pending("WATCH") == 1 })
+	w, s, _ := reached(t, Options[*nodes]{})
 	s.hang()
 	w.stepUntil(10*time.Second, "lost", func() bool { return w.get(keyA).Reason == ReasonUnreachable })
 	w.eventually("the watch was cut", func() bool { return s.pending("WATCH") == 0 })
 }
 
 func TestAServerThatIsNotReadyIsNotConnected(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	s.put("n1")
-	s.refuse("GET /readyz", 500)
-	w.reach(keyA, s)
-	err := w.becomes(keyA, ReasonUnreachable)
-	require.ErrorContains(t, err, "answers 500 Internal Server Error at /readyz")
-
-	s.refuse("GET /readyz", 0)
-	w.stepUntil(time.Second, "connected", func() bool { return w.get(keyA).Connected })
-	view := w.connected(keyA)
+	w, s, view := reached(t, Options[*nodes]{})
 
 	t.Log("its database goes: requests fail, and it says that it is not ready")
 	s.refuse("PATCH", 500)
@@ -188,10 +170,7 @@ func TestNoGoroutineIsLeftWhenTheContextEnds(t *testing.T) {
 }
 
 func TestALongOutageCausesOnlyProbesWithBackoff(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	s.put("n1")
-	w.reach(keyA, s)
-	view := w.connected(keyA)
+	w, s, view := reached(t, Options[*nodes]{})
 	s.refuse("", 503)
 	require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
@@ -211,21 +190,10 @@ func TestALongOutageCausesOnlyProbesWithBackoff(t *testing.T) {
 }
 
 func TestGetAllocatesNothing(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	w.reach(keyA, s)
-	w.connected(keyA)
+	w, s, _ := reached(t, Options[*nodes]{})
 	nothing := func() bool { return testing.AllocsPerRun(100, func() { _, _ = w.clusters.Get(keyA) }) == 0 }
 	w.eventually("no allocations, connected", nothing) // those of an informer at work are counted too
 	s.stop()
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	w.eventually("no allocations, not connected", nothing)
-}
-
-func TestConnectionsSpeakHTTP2(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	w.reach(keyA, s)
-	w.connected(keyA)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	require.Equal(t, map[string]bool{"HTTP/2.0": true}, s.protocols, "only HTTP/2 has pings")
 }

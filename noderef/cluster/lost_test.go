@@ -18,26 +18,32 @@ func patient() Options[*nodes] {
 	return Options[*nodes]{probeTimeout: long, timeout: long}
 }
 
+// balanced makes a server the target of a cluster; the function sends new connections to another one.
+func (w *world) balanced(first *apiServer) (switchTo func(*apiServer)) {
+	w.t.Helper()
+	var backend atomic.Pointer[apiServer]
+	backend.Store(first)
+	config := first.config("t1")
+	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, backend.Load().addr)
+	}
+	w.set(keyA, Target{Config: config, Version: "1"}, nil)
+	w.connected(keyA)
+	return backend.Store
+}
+
 // A load balancer keeps a connection on its API server, even when only that server has lost its database.
 func TestAServerThatIsNotReadyIsProbedOnNewConnections(t *testing.T) {
 	w, bad, good := newWorld(t, patient()), newAPIServer(t), newAPIServer(t)
 	bad.put("n1")
 	good.put("n1")
-	var backend atomic.Pointer[apiServer]
-	backend.Store(bad)
-	config := bad.config("t1")
-	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, backend.Load().addr)
-	}
-	w.set(keyA, Target{Config: config, Version: "1"}, nil)
-	view := w.connected(keyA)
-
+	switchTo := w.balanced(bad)
 	bad.refuse("", 500)
-	require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
+	require.Error(t, patchNode(t, w.get(keyA).Cluster.GetClient(), "n1"))
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	probes := bad.count("GET /readyz")
 	w.stepUntil(time.Second, "it is probed again, on a new connection", func() bool { return bad.count("GET /readyz") > probes })
-	backend.Store(good)
+	switchTo(good)
 	w.stepUntil(time.Second, "connected to another one", func() bool { return w.get(keyA).Connected })
 }
 
@@ -56,10 +62,7 @@ func TestTheTargetOfALostClusterIsReadAgainWithoutANotification(t *testing.T) {
 }
 
 func TestNothingIsTakenForAbsentAfterAnOutageUntilEverythingIsRead(t *testing.T) {
-	w, s := newWorld(t, patient()), newAPIServer(t)
-	s.put("n1")
-	w.reach(keyA, s)
-	w.connected(keyA)
+	w, s, _ := reached(t, patient())
 	s.stop()
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	s.put("n2")
@@ -112,17 +115,11 @@ func standby(t *testing.T, options Options[*nodes]) (w *world, before, after *ap
 		before.put("late")
 	}
 	after.rewind(50, "early")
-	var backend atomic.Pointer[apiServer]
-	backend.Store(before)
-	config := before.config("t1")
-	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, backend.Load().addr)
-	}
-	w.set(keyA, Target{Config: config, Version: "1"}, nil)
-	view := w.connected(keyA)
+	switchTo := w.balanced(before)
+	view := w.get(keyA)
 	before.put("later") // a reflector restarts a watch that has brought no event
 	w.eventually("the watch brings the event", func() bool { return view.Value.has(t, "later") })
-	return w, before, after, func() { backend.Store(after) }
+	return w, before, after, func() { switchTo(after) }
 }
 
 // readsAnew waits for the Nodes of the backup.
@@ -134,19 +131,19 @@ func (w *world) readsAnew() {
 	})
 }
 
-// The other server answers the first probe at once, so that the cluster never counts as lost.
-func TestAServerThatWasRestoredBehindABalancerIsReadAgainWhenAConnectionBreaks(t *testing.T) {
-	w, before, _, switchOver := standby(t, patient())
-	switchOver()
-	before.http.CloseClientConnections()
-	w.readsAnew()
-}
-
-func TestAServerThatWasRestoredBehindABalancerIsReadAgainWhenAConnectionHangs(t *testing.T) {
-	w, before, _, switchOver := standby(t, Options[*nodes]{})
-	before.hang()
-	switchOver()
-	w.readsAnew()
+func TestAServerThatWasRestoredBehindABalancerIsReadAgain(t *testing.T) {
+	t.Run("when a connection breaks, and the cluster never counts as lost", func(t *testing.T) {
+		w, before, _, switchOver := standby(t, patient())
+		switchOver()
+		before.http.CloseClientConnections()
+		w.readsAnew()
+	})
+	t.Run("when a connection hangs", func(t *testing.T) {
+		w, before, _, switchOver := standby(t, Options[*nodes]{})
+		before.hang()
+		switchOver()
+		w.readsAnew()
+	})
 }
 
 // Its resource versions are higher than those of the first cluster, so that watches go on.

@@ -23,7 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// cluster is a real controller-runtime cache whose Node informer lists and watches a list in memory.
+// cluster is a real controller-runtime cache whose informer of one kind lists and watches a list in memory.
 type cluster struct {
 	*fcache.FakeControllerSource
 	cache cache.Cache
@@ -36,12 +36,18 @@ func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 func newCluster(t testing.TB, nodes ...*corev1.Node) *cluster {
 	t.Helper()
-	c := &cluster{FakeControllerSource: fcache.NewFakeControllerSource()}
+	c := clusterOf(t, "Node", meta.RESTScopeRoot)
 	for _, n := range nodes {
 		c.Add(n)
 	}
+	return c
+}
+
+func clusterOf(t testing.TB, kind string, scope meta.RESTScope) *cluster {
+	t.Helper()
+	c := &cluster{FakeControllerSource: fcache.NewFakeControllerSource()}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), scope)
 	var err error
 	c.cache, err = cache.New(&rest.Config{Host: "http://127.0.0.1:0"}, cache.Options{
 		Scheme: scheme.Scheme,
@@ -97,10 +103,6 @@ func newQueue(t testing.TB) workqueue.TypedRateLimitingInterface[reconcile.Reque
 	return q
 }
 
-func request(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
-}
-
 // recorder is a mapper that records each event as "old UID>new UID".
 type recorder struct {
 	mu     sync.Mutex
@@ -123,7 +125,7 @@ func (r *recorder) mapper(e NodeEvent) []reconcile.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, text)
-	return []reconcile.Request{request(name)}
+	return requests(name)
 }
 
 func (r *recorder) seen() []string {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // A subscriber that is woken by a Node finds it in the index, however slow other handlers are. This test blocks another handler of
@@ -70,40 +69,6 @@ func TestInsignificantUpdatesAreIndexedButCauseNoEvent(t *testing.T) {
 	c.Modify(cordoned)
 	eventually(t, "the cordon is told", func() bool { return r.count() > 1 })
 	require.Equal(t, []string{">u1", "u1>u1"}, r.seen(), "one event for the cordon, none for the heartbeat")
-}
-
-// Machines that wait for a Node are not read when other Nodes change: a mapper receives only the changed Node, and no heartbeat.
-func TestWaitingMachinesAreNotWokenByOtherNodes(t *testing.T) {
-	x := newIndex(t, newCluster(t))
-	machines := map[string]string{} // provider ID to Machine
-	for i := range 5000 {
-		machines[fmt.Sprintf("test://waiting-%d", i)] = fmt.Sprintf("waiting-%d", i)
-	}
-	machines["test://1"] = "its-machine"
-	queue := newQueue(t)
-	told := 0
-	require.NoError(t, x.Source(func(e NodeEvent) []reconcile.Request {
-		told++
-		if name, found := machines[e.New.Spec.ProviderID]; found {
-			return []reconcile.Request{request(name)}
-		}
-		return nil
-	}).Start(t.Context(), queue))
-
-	x.onAdd(newNode("foreign", "u0", "test://no-machine"))
-	require.Zero(t, queue.Len())
-	x.onAdd(newNode("a", "u1", "test://1"))
-	require.Equal(t, 1, queue.Len())
-	require.Equal(t, 2, told)
-	for range 100 {
-		beat := newNode("a", "u1", "test://1")
-		beat.Status.VolumesInUse = []corev1.UniqueVolumeName{"v"}
-		x.onUpdate(x.ByName("a"), beat)
-	}
-	require.Equal(t, 2, told, "heartbeats are not even mapped")
-	require.Equal(t, 1, queue.Len())
-	x.onUpdate(newNode("late", "u2", ""), newNode("late", "u2", "test://waiting-7"))
-	require.Equal(t, 2, queue.Len(), "a provider ID that appears late wakes the one that waits for it")
 }
 
 func TestALateSubscriberGetsTheExistingNodes(t *testing.T) {

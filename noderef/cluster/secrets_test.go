@@ -4,65 +4,30 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	fcache "k8s.io/client-go/tools/cache/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // vault stores Secrets: metadata to watch, and data to read.
 type vault struct {
-	*fcache.FakeControllerSource
-	cache cache.Cache
-	done  chan struct{}
+	*cluster
 
 	mu      sync.Mutex
 	secrets map[types.NamespacedName]*corev1.Secret
 	reads   int
 }
 
-type plainLists struct{ *fcache.FakeControllerSource }
-
-func (plainLists) IsWatchListSemanticsUnSupported() bool { return true }
-
 func newVault(t *testing.T) *vault {
 	t.Helper()
-	v := &vault{
-		FakeControllerSource: fcache.NewFakeControllerSource(), done: make(chan struct{}),
-		secrets: map[types.NamespacedName]*corev1.Secret{},
-	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	var err error
-	v.cache, err = cache.New(&rest.Config{Host: "http://127.0.0.1:0"}, cache.Options{
-		Scheme: scheme.Scheme, Mapper: mapper, DefaultTransform: cache.TransformStripManagedFields(),
-		NewInformer: func(
-			_ toolscache.ListerWatcher, o runtime.Object, resync time.Duration, i toolscache.Indexers,
-		) toolscache.SharedIndexInformer {
-			return toolscache.NewSharedIndexInformer(plainLists{v.FakeControllerSource}, o, resync, i)
-		},
-	})
-	require.NoError(t, err)
-	ctx := t.Context()
-	go func() {
-		defer close(v.done)
-		_ = v.cache.Start(ctx)
-	}()
-	t.Cleanup(func() {
-		<-v.done
-		v.Shutdown()
-	})
+	v := &vault{cluster: clusterOf(t, "Secret", meta.RESTScopeNamespace), secrets: map[types.NamespacedName]*corev1.Secret{}}
+	v.start(t)
 	return v
 }
 
@@ -130,6 +95,7 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 	v.Modify(v.write("u1", map[string][]byte{KubeconfigKey: s.kubeconfig("t1")}, map[string]string{"x": "y"}))
 	w.eventually("it was read", func() bool { return v.count() > reads })
 	require.Same(t, first.Value, w.connected(keyA).Value)
+	require.Equal(t, 1, s.count("GET /readyz"), "the same kubeconfig changes nothing")
 
 	t.Log("it is rotated")
 	s.accept("t1", "t2")
@@ -145,6 +111,8 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 	t.Log("it is broken, and mended")
 	v.Modify(v.write("u1", map[string][]byte{"other": nil}, nil))
 	w.eventually("a problem", func() bool { return w.get(keyA).Problem != nil })
+	require.ErrorIs(t, w.get(keyA).Problem, errInvalidKubeconfig)
+	require.True(t, w.get(keyA).Connected)
 	require.ErrorContains(t, w.get(keyA).Problem, `Secret default/a-kubeconfig has no data key "value"`)
 	v.Modify(v.write("u1", map[string][]byte{KubeconfigKey: s.kubeconfig("t2")}, nil))
 	w.eventually("no problem", func() bool { return w.get(keyA).Problem == nil })

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -100,13 +99,6 @@ func requests(names ...string) []reconcile.Request {
 	return all
 }
 
-func newRequests(t *testing.T) queue {
-	t.Helper()
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	t.Cleanup(q.ShutDown)
-	return q
-}
-
 func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: name}
 }
@@ -118,7 +110,7 @@ func TestOneConnectionIsListenedToOnceAndForAsLongAsItIsThere(t *testing.T) {
 	first, second := newSourced(), newSourced()
 	n.follow(key, Workload{Nodes: first})
 	require.Empty(t, n.followed, "there is no queue yet")
-	queue := newRequests(t)
+	queue := newQueue(t)
 	require.NoError(t, n.start(t.Context(), queue))
 
 	for range 3 {
@@ -141,7 +133,7 @@ func TestNodesOfAClusterAreListenedToOnlyWhileAnObjectHasThem(t *testing.T) {
 	key, other := named("c"), named("d")
 	known := &objects{of: map[types.NamespacedName][]string{key: {"pool"}, other: {"pool"}}}
 	n := NewTracker(TrackerConfig{InCluster: known.inCluster})
-	queue := newRequests(t)
+	queue := newQueue(t)
 	require.NoError(t, n.start(t.Context(), queue))
 	nodes, elsewhere := newSourced(), newSourced()
 	close(nodes.synced)
@@ -176,7 +168,7 @@ func TestAnObjectThatAppearsWhileItsClusterIsFoundUnusedIsFollowed(t *testing.T)
 		<-begun
 		return nil
 	}})
-	require.NoError(t, n.start(t.Context(), newRequests(t)))
+	require.NoError(t, n.start(t.Context(), newQueue(t)))
 	require.Empty(t, n.inCluster(t.Context(), key), "the cluster is unused")
 	pass.Wait()
 	require.Contains(t, n.followed, key)
@@ -207,7 +199,7 @@ func TestEventsOfDrainsWakeObjectsOfTheirCluster(t *testing.T) {
 			return source.Func(func(context.Context, queue) error { return nil })
 		},
 	})
-	queue := newRequests(t)
+	queue := newQueue(t)
 	sources := n.Sources(t.Context())
 	require.Len(t, sources, 4, "Nodes, drains, workload clusters, connections")
 	for _, events := range sources {

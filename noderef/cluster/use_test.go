@@ -39,9 +39,7 @@ func TestAnUnusedConnectionEnds(t *testing.T) {
 }
 
 func TestAConnectionStaysWhileAMapperReturnsRequestsForItsCluster(t *testing.T) {
-	w, s := newWorld(t, Options[*nodes]{}), newAPIServer(t)
-	w.reach(keyA, s)
-	w.connected(keyA)
+	w, _, _ := reached(t, Options[*nodes]{})
 	for range 12 {
 		w.clock.Step(10 * time.Minute)
 		w.holds("the connection stays", func() bool { return w.links() == 1 })

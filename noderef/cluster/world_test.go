@@ -108,8 +108,7 @@ func newWorld(t *testing.T, options Options[*nodes]) *world {
 	var err error
 	w.clusters, err = New(options)
 	require.NoError(t, err)
-	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	t.Cleanup(w.queue.ShutDown)
+	w.queue = newQueue(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.stop = cancel
 	require.NoError(t, w.clusters.Source(func(cluster types.NamespacedName) []reconcile.Request {
@@ -139,6 +138,17 @@ func (w *world) reach(cluster types.NamespacedName, s *apiServer) {
 	w.set(cluster, Target{Config: s.config("t1"), Version: "1"}, nil)
 }
 
+// reached returns a world that is connected to a server with the Node n1, and waits for the watch of Nodes.
+func reached(t *testing.T, options Options[*nodes]) (*world, *apiServer, View[*nodes]) {
+	t.Helper()
+	w, s := newWorld(t, options), newAPIServer(t)
+	s.put("n1")
+	w.reach(keyA, s)
+	view := w.connected(keyA)
+	w.eventually("the watch runs", func() bool { return s.pending("WATCH") == 1 })
+	return w, s, view
+}
+
 func (w *world) get(cluster types.NamespacedName) View[*nodes] {
 	view, err := w.clusters.Get(cluster)
 	if view.Connected != (err == nil) {
@@ -156,13 +166,6 @@ func (w *world) connected(cluster types.NamespacedName) View[*nodes] {
 		return view.Connected && view.Synced
 	})
 	return view
-}
-
-// asks returns how often the Access was called.
-func (w *world) asks() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.asked
 }
 
 // becomes waits for a reason.
