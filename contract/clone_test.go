@@ -40,14 +40,11 @@ func TestFromTemplate_MakesTheObjectThatTheContractDescribes(t *testing.T) {
 				"spec":{"size":"large","disks":[{"gb":100}],"spot":null,"share":0.5}}`,
 		},
 		"nothing at all in the template": {
-			spec:  `{}`,
-			clone: contract.Clone{Name: "w-1"},
-			want:  `{"metadata":{"name":"w-1","annotations":{` + clonedFrom + `}}}`,
+			spec: `{}`, clone: contract.Clone{Name: "w-1"}, want: `{"metadata":{"name":"w-1","annotations":{` + clonedFrom + `}}}`,
 		},
 		"nulls in the template": {
-			spec:  `{"template":{"metadata":{"labels":null,"annotations":null},"spec":null}}`,
-			clone: contract.Clone{Name: "w-1"},
-			want:  `{"metadata":{"name":"w-1","annotations":{` + clonedFrom + `}},"spec":null}`,
+			spec: `{"template":{"metadata":{"labels":null,"annotations":null},"spec":null}}`, clone: contract.Clone{Name: "w-1"},
+			want: `{"metadata":{"name":"w-1","annotations":{` + clonedFrom + `}},"spec":null}`,
 		},
 		"of the template's metadata only labels and annotations count": {
 			spec: `{"template":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"n","generateName":"g-","namespace":"kube-system","uid":"u",

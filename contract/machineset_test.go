@@ -61,14 +61,12 @@ func machineSetCases() []machineSetCase {
 		{
 			layout: contract.LayoutsOf(contract.V1Beta1).MachineSet, kind: "machinesets", version: "v1beta1", full: fullMachineSetV1Beta1,
 			state: machineSetState(), unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations"},
-			update: machineSetUpdate(), apply: applyMachineSet,
-			writes: replicatedWrites("v1beta1", "status.fullyLabeledReplicas"),
+			update: machineSetUpdate(), apply: applyMachineSet, writes: replicatedWrites("v1beta1", "status.fullyLabeledReplicas"),
 		},
 		{
 			layout: contract.LayoutsOf(contract.V1Beta2).MachineSet, kind: "machinesets", version: "v1beta2", full: fullMachineSetV1Beta2,
 			state: machineSetState(), unsaid: []string{"Provider", "NodeLabels", "NodeAnnotations"},
-			update: machineSetUpdate(), apply: applyMachineSet,
-			writes: replicatedWrites("v1beta2", old+"fullyLabeledReplicas"),
+			update: machineSetUpdate(), apply: applyMachineSet, writes: replicatedWrites("v1beta2", old+"fullyLabeledReplicas"),
 		},
 	}, foreignMachineSetCases()...)
 }

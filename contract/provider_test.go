@@ -90,9 +90,8 @@ func TestBootstrapConfig_IsReadWithThePathsOfItsContract(t *testing.T) {
 	}{
 		"an empty object says nothing": {version: contract.V1Beta1, object: `{}`},
 		"a v1beta1 object": {
-			version: contract.V1Beta1,
-			object:  `{"status":{"ready":true,"dataSecretName":"s","initialization":{"dataSecretCreated":false}}}`,
-			want:    contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("s")},
+			version: contract.V1Beta1, object: `{"status":{"ready":true,"dataSecretName":"s","initialization":{"dataSecretCreated":false}}}`,
+			want: contract.BootstrapConfigState{DataSecretCreated: true, DataSecretName: contract.Some("s")},
 		},
 		"a v1beta2 object": {
 			version: contract.V1Beta2,

@@ -11,28 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestIndexFollowsAProviderIDThatAppearsLate(t *testing.T) {
-	x := BuildIndex([]*corev1.Node{newNode("a", "u1", "")})
-	require.Empty(t, x.ByProviderID(""))
-
-	late := newNode("a", "u1", "test://1")
-	require.NotNil(t, x.Add(late))
-	require.Equal(t, []*corev1.Node{late}, x.ByProviderID("test://1"))
-	require.Equal(t, 1, x.Len())
-}
-
-func TestIndexReplacesANodeOfTheSameName(t *testing.T) {
-	old, next := newNode("a", "u1", "test://1"), newNode("a", "u2", "test://2")
-	x := BuildIndex([]*corev1.Node{old})
-	require.Same(t, old, x.Add(next))
-	require.Empty(t, x.ByProviderID("test://1"))
-	require.Same(t, next, x.ByName("a"))
-	require.Same(t, next, x.Remove("a"))
-	require.Nil(t, x.Remove("a"))
-	require.Zero(t, x.Len())
-	require.Empty(t, x.ByProviderID("test://2"))
-}
-
 func TestTheZeroIndexIsUsable(t *testing.T) {
 	var x Index
 	require.Nil(t, x.ByName("a"))
@@ -73,6 +51,7 @@ func TestIndexAgreesWithAScan(t *testing.T) {
 			model[name] = n
 		}
 		require.Equal(t, len(model), x.Len())
+		require.Same(t, model[name], x.ByName(name))
 		for _, id := range ids {
 			require.Equal(t, scan(model, id), x.ByProviderID(id), "step %d, ID %q", step, id)
 		}

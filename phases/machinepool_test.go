@@ -42,9 +42,3 @@ func TestThePhaseOfAPoolFollowsFromFacts(t *testing.T) {
 		})
 	}
 }
-
-func TestTheTableOfPoolsIsTotalAndHasNoIdleRule(t *testing.T) {
-	if _, err := phases.New(phases.MachinePool().Rules()...); err != nil {
-		t.Error(err)
-	}
-}

@@ -3,67 +3,10 @@ package phases_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/machinist-dev/machinist/phases"
 )
-
-func TestCompute_FollowsClusterAPIsRules(t *testing.T) {
-	for name, c := range map[string]struct {
-		facts phases.Facts
-		want  phases.Decision
-	}{
-		"a new Machine waits for bootstrap data": {
-			phases.Facts{}, phases.Decision{Phase: phases.Pending, Reason: "WaitingForBootstrapData", Waiting: phases.GateBootstrapData},
-		},
-		"bootstrap data without infrastructure is Provisioning": {
-			phases.Facts{BootstrapReady: true},
-			phases.Decision{Phase: phases.Provisioning, Reason: "BootstrapDataCreated", Waiting: phases.GateInfrastructure},
-		},
-		"provisioned infrastructure is Provisioned": {
-			phases.Facts{BootstrapReady: true, InfrastructureReady: true, HasProviderID: true},
-			phases.Decision{Phase: phases.Provisioned, Reason: "InfrastructureProvisioned", Waiting: phases.GateNode},
-		},
-		"infrastructure before bootstrap goes from Pending to Provisioned directly": {
-			phases.Facts{InfrastructureReady: true, HasProviderID: true},
-			phases.Decision{Phase: phases.Provisioned, Reason: "InfrastructureProvisioned", Waiting: phases.GateNode},
-		},
-		"a provider ID alone is Provisioned": {
-			phases.Facts{BootstrapReady: true, HasProviderID: true},
-			phases.Decision{Phase: phases.Provisioned, Reason: "InfrastructureProvisioned", Waiting: phases.GateNode},
-		},
-		"provisioned without a provider ID is Provisioned too": {
-			phases.Facts{BootstrapReady: true, InfrastructureReady: true},
-			phases.Decision{Phase: phases.Provisioned, Reason: "InfrastructureProvisioned", Waiting: phases.GateNode},
-		},
-		"a Node makes it Running": {
-			phases.Facts{BootstrapReady: true, InfrastructureReady: true, HasProviderID: true, HasNode: true},
-			phases.Decision{Phase: phases.Running, Reason: "NodeJoined", Waiting: phases.GateNone},
-		},
-		"a Node that is there before bootstrap data makes it Running": {
-			phases.Facts{InfrastructureReady: true, HasNode: true},
-			phases.Decision{Phase: phases.Running, Reason: "NodeJoined", Waiting: phases.GateNone},
-		},
-		"a Node without infrastructure does not": {
-			phases.Facts{BootstrapReady: true, HasNode: true},
-			phases.Decision{Phase: phases.Provisioning, Reason: "BootstrapDataCreated", Waiting: phases.GateInfrastructure},
-		},
-		"deletion wins over everything": {
-			phases.Facts{Deleting: true, BootstrapReady: true, InfrastructureReady: true, HasProviderID: true, HasNode: true},
-			phases.Decision{Phase: phases.Deleting, Reason: "DeletionRequested", Waiting: phases.GateDeletion},
-		},
-		"deletion of a new Machine": {
-			phases.Facts{Deleting: true}, phases.Decision{Phase: phases.Deleting, Reason: "DeletionRequested", Waiting: phases.GateDeletion},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, phases.ClusterAPI().Compute(c.facts)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 // everyFacts returns all combinations.
 func everyFacts() []phases.Facts {
@@ -120,7 +63,7 @@ func TestCompute_IsClusterAPIsPhaseForEveryCombinationThatDecidesOne(t *testing.
 }
 
 func TestCompute_IsTotal(t *testing.T) {
-	waits := map[phases.Phase]phases.Gate{
+	waits := map[phases.Phase]phases.Gate{ // ExampleTable_Compute has the reasons
 		phases.Pending: phases.GateBootstrapData, phases.Provisioning: phases.GateInfrastructure, phases.Provisioned: phases.GateNode,
 		phases.Running: phases.GateNone, phases.Updating: phases.GateUpdate, phases.Deleting: phases.GateDeletion,
 	}
@@ -136,19 +79,13 @@ func TestCompute_IsTotal(t *testing.T) {
 	require.Len(t, seen, len(waits), "every phase can be reached")
 }
 
-func TestTable_KeepsAndGivesCopies(t *testing.T) {
+func TestTable_KeepsAndReturnsCopies(t *testing.T) {
 	rules := []phases.Rule[phases.Facts]{{Decision: phases.Decision{Phase: "A"}}}
 	table, err := phases.New(rules...)
 	require.NoError(t, err)
 	rules[0].Phase = "changed"
 	table.Rules()[0].Phase = "changed"
 	require.Equal(t, phases.Phase("A"), table.Compute(phases.Facts{}).Phase)
-
-	again, err := phases.New(phases.ClusterAPI().Rules()...)
-	require.NoError(t, err)
-	for _, f := range everyFacts() {
-		require.Equal(t, phases.ClusterAPI().Compute(f), again.Compute(f))
-	}
 }
 
 func TestTable_TheZeroTableHasNoPhase(t *testing.T) {

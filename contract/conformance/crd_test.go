@@ -82,8 +82,7 @@ const (
 func TestCheckCRD_NamesAndScope(t *testing.T) {
 	for name, c := range map[string]brokenCRD{
 		"a cluster-scoped kind": {
-			edits: edits{set("Cluster", "spec", "scope")},
-			want:  finds{must("spec.scope", "Cluster", "Namespaced")}, rule: "scope",
+			edits: edits{set("Cluster", "spec", "scope")}, want: finds{must("spec.scope", "Cluster", "Namespaced")}, rule: "scope",
 		},
 		"no scope": {edits: edits{unset("spec", "scope")}, want: finds{must("spec.scope", "nothing", "Namespaced")}},
 		"a name that Cluster API does not look for": {
@@ -102,16 +101,14 @@ func TestCheckCRD_NamesAndScope(t *testing.T) {
 		},
 		"no kind": {edits: edits{unset("spec", "names")}, want: finds{must("spec", "no group or no kind", "group and names.kind")}},
 		"no status subresource": {
-			edits: edits{inVersion("v1beta2", "", "subresources")},
-			want:  finds{should(inNewer+"subresources.status", "nothing", "object")},
+			edits: edits{inVersion("v1beta2", "", "subresources")}, want: finds{should(inNewer+"subresources.status", "nothing", "object")},
 		},
 		"the dialect of old API servers": {
 			edits: edits{set("apiextensions.k8s.io/v1beta1", "apiVersion")},
 			want:  finds{must("apiVersion", "apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1")},
 		},
 		"another kind of object": {
-			edits: edits{set("Deployment", "kind")},
-			want:  finds{must("kind", "Deployment", "CustomResourceDefinition")},
+			edits: edits{set("Deployment", "kind")}, want: finds{must("kind", "Deployment", "CustomResourceDefinition")},
 		},
 	} {
 		t.Run(name, c.check)
@@ -126,19 +123,16 @@ func TestCheckCRD_Fields(t *testing.T) {
 			rule:  "and the API server drops what the schema does not know",
 		},
 		"the older label on the newer fields": {
-			role:  conformance.BootstrapConfig,
-			edits: edits{set("v1beta1_v1beta2", "metadata", "labels", "cluster.x-k8s.io/v1beta1")},
-			want:  finds{should(inNewer+"status.ready", "nothing", "boolean")},
+			role: conformance.BootstrapConfig, edits: edits{set("v1beta1_v1beta2", "metadata", "labels", "cluster.x-k8s.io/v1beta1")},
+			want: finds{should(inNewer+"status.ready", "nothing", "boolean")},
 		},
 		"no provider ID": {
-			edits: edits{newer("", "spec", "providerID")},
-			want:  finds{must(inNewer+"spec.providerID", "nothing", "string")},
-			rule:  "InfraMachine contract v1beta2, provider ID",
+			edits: edits{newer("", "spec", "providerID")}, want: finds{must(inNewer+"spec.providerID", "nothing", "string")},
+			rule: "InfraMachine contract v1beta2, provider ID",
 		},
 		"no spec at all": {edits: edits{newer("", "spec")}, want: finds{must(inNewer+"spec.providerID", "nothing", "string")}},
 		"a provider ID that is no text": {
-			edits: edits{newer("{type: integer}", "spec", "providerID")},
-			want:  finds{must(inNewer+"spec.providerID", "integer", "string")},
+			edits: edits{newer("{type: integer}", "spec", "providerID")}, want: finds{must(inNewer+"spec.providerID", "integer", "string")},
 		},
 		"a provider ID that may be a number": {
 			edits: edits{newer("{x-kubernetes-int-or-string: true}", "spec", "providerID")},
@@ -149,10 +143,8 @@ func TestCheckCRD_Fields(t *testing.T) {
 			want:  finds{must(inNewer+"status.initialization.provisioned", "a boolean on the way to it", "boolean")},
 		},
 		"no name of the Secret": {
-			role:  conformance.BootstrapConfig,
-			edits: edits{newer("", "status", "dataSecretName")},
-			want:  finds{must(inNewer+"status.dataSecretName", "nothing", "string")},
-			rule:  "data secret",
+			role: conformance.BootstrapConfig, edits: edits{newer("", "status", "dataSecretName")},
+			want: finds{must(inNewer+"status.dataSecretName", "nothing", "string")}, rule: "data secret",
 		},
 		"an optional field may be missing": {edits: edits{newer("", "status", "addresses"), newer("", "status", "failureDomain")}},
 		"an optional field of another type": {
@@ -170,9 +162,8 @@ func TestCheckCRD_Fields(t *testing.T) {
 				"one of Hostname, ExternalIP, InternalIP, ExternalDNS, InternalDNS")},
 		},
 		"a version without a schema": {
-			role:  conformance.BootstrapConfig,
-			edits: edits{inVersion("v1beta2", "", "schema")},
-			want:  finds{must(inNewer+"schema.openAPIV3Schema", "nothing", "object")},
+			role: conformance.BootstrapConfig, edits: edits{inVersion("v1beta2", "", "schema")},
+			want: finds{must(inNewer+"schema.openAPIV3Schema", "nothing", "object")},
 		},
 	} {
 		t.Run(name, c.check)
@@ -183,9 +174,8 @@ func TestCheckCRD_Conditions(t *testing.T) {
 	const at = inNewer + "status.conditions"
 	for name, c := range map[string]brokenCRD{
 		"none": {
-			edits: edits{newer("", "status", "conditions")},
-			want:  finds{should(at, "nothing", "list of conditions")},
-			rule:  "BootstrapConfig contract v1beta2, conditions",
+			edits: edits{newer("", "status", "conditions")}, want: finds{should(at, "nothing", "list of conditions")},
+			rule: "BootstrapConfig contract v1beta2, conditions",
 		},
 		"those of a provider in transition are enough": {
 			edits: edits{newer("", "status", "conditions"),
@@ -193,8 +183,7 @@ func TestCheckCRD_Conditions(t *testing.T) {
 		},
 		"no list": {edits: edits{newer("{type: object}", "status", "conditions")}, want: finds{must(at, "object", "list of conditions")}},
 		"entries without a status": {
-			edits: edits{newer("", "status", "conditions", "[]", "status")},
-			want:  finds{must(at+"[].status", "nothing", "string")},
+			edits: edits{newer("", "status", "conditions", "[]", "status")}, want: finds{must(at+"[].status", "nothing", "string")},
 		},
 		"a status that is a flag": {
 			edits: edits{newer("{type: boolean}", "status", "conditions", "[]", "status")},

@@ -42,8 +42,7 @@ func TestCheckCRD_Labels(t *testing.T) {
 			rule:  "Cluster API reads the highest version",
 		},
 		"one that names a version which is no longer served": {
-			edits: edits{inVersion("v1beta2", "false", "served")},
-			want:  finds{must(at2, "v1beta2, which is not served", "one of v1beta1")},
+			edits: edits{inVersion("v1beta2", "false", "served")}, want: finds{must(at2, "v1beta2, which is not served", "one of v1beta1")},
 		},
 		"one that still names an old version, which is not read": {
 			edits: edits{labelled(`cluster.x-k8s.io/v1beta2: v1alpha3_v1beta2`)},
@@ -78,8 +77,7 @@ func TestCheckCRD_Labels(t *testing.T) {
 			want:  finds{must(inOlder+"status.ready", "nothing", "boolean")},
 		},
 		"commas for underscores": {
-			edits: edits{labelled(`cluster.x-k8s.io/v1beta1: "v1beta1,v1beta2"`)},
-			want:  finds{must(at1, `"v1beta1,v1beta2"`, versionsOf1)},
+			edits: edits{labelled(`cluster.x-k8s.io/v1beta1: "v1beta1,v1beta2"`)}, want: finds{must(at1, `"v1beta1,v1beta2"`, versionsOf1)},
 		},
 		"old contracts beside new ones are not judged": {
 			edits: edits{set("v1alpha9", "metadata", "labels", "cluster.x-k8s.io/v1alpha3"),

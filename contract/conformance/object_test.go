@@ -84,8 +84,7 @@ func TestCheckObject_InfraMachine(t *testing.T) {
 		"a status that is no object": {object: `status: Ready`, want: finds{must("status", "string", "object")}},
 		"conditions that cannot be read": {
 			object: `status: {conditions: [{type: Ready, status: "true"}]}`,
-			want:   finds{must("status.conditions.0.status", "another text", "True, False or Unknown")},
-			rule:   "conditions",
+			want:   finds{must("status.conditions.0.status", "another text", "True, False or Unknown")}, rule: "conditions",
 		},
 		"an address of a type that no Machine takes": {
 			object: `status: {addresses: [{type: Hostname, address: a}, {type: PublicIP, address: ""}]}`,
@@ -111,8 +110,7 @@ func TestCheckObject_BootstrapConfig(t *testing.T) {
 		"a name before the data is there":      {object: `status: {dataSecretName: s}`},
 		"data without a name": {
 			object: `status: {initialization: {dataSecretCreated: true}, ` + ready + `}`,
-			want:   finds{must("status.dataSecretName", "nothing", "the name of the Secret")},
-			rule:   "data secret",
+			want:   finds{must("status.dataSecretName", "nothing", "the name of the Secret")}, rule: "data secret",
 		},
 		"data with an empty name": {
 			object: `status: {initialization: {dataSecretCreated: true}, dataSecretName: "", ` + ready + `}`,

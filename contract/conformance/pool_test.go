@@ -17,18 +17,15 @@ func TestCheckCRD_InfraMachinePool(t *testing.T) {
 			rule:  "InfraMachinePool contract v1beta2, initialization completed",
 		},
 		"only the flag of the contract's page": {
-			edits: edits{newer("", "status", "ready")},
-			want:  finds{should(inNewer+"status.ready", "nothing", "boolean")},
-			rule:  "Cluster API up to v1.14 reads this one of pools",
+			edits: edits{newer("", "status", "ready")}, want: finds{should(inNewer+"status.ready", "nothing", "boolean")},
+			rule: "Cluster API up to v1.14 reads this one of pools",
 		},
 		"only the flag that Cluster API reads": {
 			edits: edits{newer("", "status", "initialization")},
-			want:  finds{should(inNewer+"status.initialization.provisioned", "nothing", "boolean")},
-			rule:  "until contract v1beta1 ends",
+			want:  finds{should(inNewer+"status.initialization.provisioned", "nothing", "boolean")}, rule: "until contract v1beta1 ends",
 		},
 		"not the flag of the older contract": {
-			edits: edits{older("", "status", "ready")},
-			want:  finds{should(inOlder+"status.ready", "nothing", "boolean")},
+			edits: edits{older("", "status", "ready")}, want: finds{should(inOlder+"status.ready", "nothing", "boolean")},
 		},
 		"the newer flag under the older contract": {
 			edits: edits{older("", "status", "ready"),
@@ -49,8 +46,7 @@ func TestCheckCRD_InfraMachinePool(t *testing.T) {
 			want:  finds{must(inNewer+"status.replicas", "nothing", "integer")}, rule: "replicas",
 		},
 		"replicas that may be broken": {
-			edits: edits{newer("{type: number}", "status", "replicas")},
-			want:  finds{must(inNewer+"status.replicas", "number", "integer")},
+			edits: edits{newer("{type: number}", "status", "replicas")}, want: finds{must(inNewer+"status.replicas", "number", "integer")},
 		},
 		"a kind that is a list": {
 			edits: edits{newer("{type: array, items: {type: string}}", "status", "infrastructureMachineKind")},
@@ -79,8 +75,7 @@ func TestCheckObject_InfraMachinePool(t *testing.T) {
 		},
 		"replicas without IDs": {
 			object: `status: {` + both + `, replicas: 3, ` + ready + `}`,
-			want:   finds{must("spec.providerIDList", "nothing", "the IDs of the machines")},
-			rule:   "there are 3 replicas",
+			want:   finds{must("spec.providerIDList", "nothing", "the IDs of the machines")}, rule: "there are 3 replicas",
 		},
 		"IDs without replicas": {
 			object: `spec: {providerIDList: [a]}, status: {` + both + `, ` + ready + `}`,

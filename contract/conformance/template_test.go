@@ -25,8 +25,7 @@ func TestCheckCRD_Templates(t *testing.T) {
 				rule: string(role) + " contract v1beta2, template resource definition",
 			},
 			"no spec in it": {
-				edits: edits{newer("", "spec", "template", "spec")},
-				want:  finds{must(inNewer+"spec.template.spec", "nothing", "object")},
+				edits: edits{newer("", "spec", "template", "spec")}, want: finds{must(inNewer+"spec.template.spec", "nothing", "object")},
 			},
 			"a spec that is a list": {
 				edits: edits{newer("{type: array, items: {type: string}}", "spec", "template", "spec")},

@@ -56,14 +56,11 @@ func TestLook(t *testing.T) {
 		require.Equal(t, c.lists, store.CountRequests(func(fake.Request) bool { return true }), "%d nodes", c.nodes)
 		require.Len(t, drain.Planner{}.Plan(pods, facts).Decisions, 2*c.nodes)
 	}
-}
-
-func TestLookAtNothing(t *testing.T) {
 	store, _ := shop(t, 1)
 	pods, facts, err := runner.Look(t.Context(), store.Client(), time.Now(), "n7")
 	require.NoError(t, err)
 	require.Equal(t, []drain.NodePods{{Node: "n7", Pods: []*corev1.Pod{}}}, pods)
-	require.True(t, drain.Planner{}.Plan(pods, facts).Done())
+	require.True(t, drain.Planner{}.Plan(pods, facts).Done(), "nothing is on the Node")
 }
 
 // A plan from a part of the Pods would say that a drain is done.

@@ -127,18 +127,15 @@ func TestNewCredentialsKeepTheCacheAndWakeNoMachine(t *testing.T) {
 	}{
 		"a token": {
 			before: func(s *apiServer) *rest.Config { return s.config("t1") },
-			after:  func(s *apiServer) *rest.Config { return s.config("t2") },
-			shown:  "t2",
+			after:  func(s *apiServer) *rest.Config { return s.config("t2") }, shown: "t2",
 		},
 		"a client certificate": {
 			before: func(s *apiServer) *rest.Config { return withCertificate(s.t, s.config("t1"), "first") },
-			after:  func(s *apiServer) *rest.Config { return withCertificate(s.t, s.config("t1"), "second") },
-			shown:  "t1 second",
+			after:  func(s *apiServer) *rest.Config { return withCertificate(s.t, s.config("t1"), "second") }, shown: "t1 second",
 		},
 		"a client certificate in place of none": {
 			before: func(s *apiServer) *rest.Config { return s.config("t1") },
-			after:  func(s *apiServer) *rest.Config { return withCertificate(s.t, s.config("t2"), "second") },
-			shown:  "t2 second",
+			after:  func(s *apiServer) *rest.Config { return withCertificate(s.t, s.config("t2"), "second") }, shown: "t2 second",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,8 +229,7 @@ func TestOnlyOtherCredentialsKeepAConnection(t *testing.T) {
 		"the name of the server": {after: func(c *rest.Config) { c.ServerName = "b" }},
 		"a proxy":                {after: func(c *rest.Config) { proxied(c, "http://proxy:3128") }},
 		"another proxy": {
-			before: func(c *rest.Config) { proxied(c, "http://proxy:3128") },
-			after:  func(c *rest.Config) { proxied(c, "http://other:3128") },
+			before: func(c *rest.Config) { proxied(c, "http://proxy:3128") }, after: func(c *rest.Config) { proxied(c, "http://other:3128") },
 		},
 		"the token behind a proxy": {
 			before: func(c *rest.Config) { proxied(c, "http://proxy:3128") },

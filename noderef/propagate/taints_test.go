@@ -27,17 +27,15 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 		wantLedger  string
 	}{
 		{
-			name:       "a new Node gets both kinds while it loses the startup taint",
-			have:       taints{uninitialized, notReady},
+			name: "a new Node gets both kinds while it loses the startup taint", have: taints{uninitialized, notReady},
 			want:       []Taint{{noSchedule("a", "1"), Always}, {noSchedule("o", ""), OnInitialization}, {noSchedule("d", ""), ""}},
 			wantTaints: taints{notReady, noSchedule("a", "1"), noSchedule("o", ""), noSchedule("d", "")},
 			wantLedger: "a:NoSchedule,d:NoSchedule",
 		},
 		{
 			name:   "a taint that the Node registered with is adopted, and its value corrected",
-			reason: "a bootstrap provider's taint is like anybody's (proposal 20250513)",
-			have:   taints{noSchedule("a", "old"), uninitialized},
-			want:   []Taint{{noSchedule("a", "1"), Always}}, wantTaints: taints{noSchedule("a", "1")}, wantLedger: "a:NoSchedule",
+			reason: "a bootstrap provider's taint is like anybody's (proposal 20250513)", have: taints{noSchedule("a", "old"), uninitialized},
+			want: []Taint{{noSchedule("a", "1"), Always}}, wantTaints: taints{noSchedule("a", "1")}, wantLedger: "a:NoSchedule",
 		},
 		{
 			name: "a taint with Always comes back", annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
@@ -49,15 +47,13 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 			have: taints{notReady}, want: []Taint{{noSchedule("o", ""), OnInitialization}}, wantTaints: taints{notReady},
 		},
 		{
-			name:        "a Node that was set up before taints were propagated is not new",
-			reason:      "a taint that evicts must not come over a fleet that is taken over",
-			annotations: m{LabelsFromMachineAnnotation: ""},
-			want:        []Taint{{noSchedule("o", ""), OnInitialization}, {noSchedule("a", ""), Always}},
-			wantTaints:  taints{noSchedule("a", "")}, wantLedger: "a:NoSchedule",
+			name:   "a Node that was set up before taints were propagated is not new",
+			reason: "a taint that evicts must not come over a fleet that is taken over", annotations: m{LabelsFromMachineAnnotation: ""},
+			want:       []Taint{{noSchedule("o", ""), OnInitialization}, {noSchedule("a", ""), Always}},
+			wantTaints: taints{noSchedule("a", "")}, wantLedger: "a:NoSchedule",
 		},
 		{
-			name:   "a taint for new Nodes that is there already is given only once all the same",
-			have:   taints{noSchedule("o", "")},
+			name: "a taint for new Nodes that is there already is given only once all the same", have: taints{noSchedule("o", "")},
 			want:   []Taint{{noSchedule("o", ""), OnInitialization}},
 			reason: "a user who removes it must not see it again", wantTaints: taints{noSchedule("o", "")},
 		},
@@ -71,8 +67,7 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 		{
 			name:        "a taint that changes from Always to OnInitialization stays and is forgotten",
 			annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
-			have:        taints{noSchedule("a", "")}, want: []Taint{{noSchedule("a", ""), OnInitialization}},
-			wantTaints: taints{noSchedule("a", "")},
+			have:        taints{noSchedule("a", "")}, want: []Taint{{noSchedule("a", ""), OnInitialization}}, wantTaints: taints{noSchedule("a", "")},
 		},
 		{
 			name: "a propagation that is not known leaves the taint alone", annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
