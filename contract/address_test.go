@@ -8,7 +8,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-func TestAddresses_TellAnAbsentListFromAnEmptyOneAndFromAnotherType(t *testing.T) {
+func TestAddresses(t *testing.T) {
 	one := []contract.Address{{Type: "InternalIP", Address: "10.0.0.1"}}
 	const at = "status.addresses"
 	for name, c := range map[string]struct {
@@ -40,7 +40,7 @@ func TestAddresses_TellAnAbsentListFromAnEmptyOneAndFromAnotherType(t *testing.T
 	}
 }
 
-func TestAddresses_AnAbsentListIsNotFound(t *testing.T) {
+func TestAddresses_Absent(t *testing.T) {
 	for _, f := range []contract.Field[[]contract.Address]{contract.At[[]contract.Address]("status", "addresses"), {}} {
 		got, found, err := f.Get(parseJSON(t, `{"status":{}}`))
 		require.NoError(t, err)

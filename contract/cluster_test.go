@@ -68,7 +68,7 @@ func TestCluster_IsReadWithThePathsOfItsVersion(t *testing.T) {
 }
 
 // The flag and the condition are written in two steps, and a Cluster that was restored from a backup may have only one of them.
-func TestCluster_TheFlagAndTheConditionEachSayThatTheControlPlaneIsInitialized(t *testing.T) {
+func TestCluster_ControlPlaneInitialized(t *testing.T) {
 	for status, want := range map[string]struct {
 		initialized bool
 		at          time.Time

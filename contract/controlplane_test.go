@@ -39,7 +39,7 @@ func TestControlPlane_IsReadWithThePathsOfItsContract(t *testing.T) {
 	}
 }
 
-func TestControlPlane_SaysTheLowestOfItsVersions(t *testing.T) {
+func TestControlPlane_CurrentVersion(t *testing.T) {
 	for status, want := range map[string]string{
 		`{"versions":[{"version":"v1.36.3","replicas":2},{"version":"v1.35.10","replicas":1}]}`: "v1.35.10",
 		`{"versions":[{"version":"v1.9.0"},{"version":"v1.10.0"}],"version":"v1.8.0"}`:          "v1.9.0",

@@ -43,7 +43,7 @@ func testGet[T scalarValue](t *testing.T, f contract.Field[T], cases map[string]
 	}
 }
 
-func TestField_GetTellsAbsentFromZeroAndFromAnotherType(t *testing.T) {
+func TestField_Get(t *testing.T) {
 	testGet(t, contract.At[string]("spec", "a", "b"), map[string]getCase[string]{
 		"a value is found":                            {object: `{"spec":{"a":{"b":"x"}}}`, want: "x", found: true},
 		"the empty text is found":                     {object: `{"spec":{"a":{"b":""}}}`, found: true},
@@ -152,7 +152,7 @@ func testSet[T scalarValue](t *testing.T, f contract.Field[T], value T, before, 
 	}
 }
 
-func TestField_SetAndClearLeaveAnObjectAloneThatStandsInTheWay(t *testing.T) {
+func TestField_ObjectsInTheWay(t *testing.T) {
 	for name, text := range map[string]string{
 		"text at the root": `{"status":"x","spec":{}}`,
 		"a list below":     `{"status":{"a":["b"]}}`,

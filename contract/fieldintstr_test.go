@@ -9,7 +9,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-func TestIntOrString_IsReadAsItStands(t *testing.T) {
+func TestIntOrString(t *testing.T) {
 	f := contract.At[intstr.IntOrString]("spec", "n")
 	for text, want := range map[string]contract.Opt[intstr.IntOrString]{
 		`{}`:                       {},

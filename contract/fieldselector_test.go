@@ -31,7 +31,7 @@ func TestSelector_NoneIsNotTheEmptyOne(t *testing.T) {
 	require.Nil(t, got)
 }
 
-func TestSelector_WhatCannotBeReadIsAnErrorThatNamesThePlace(t *testing.T) {
+func TestSelector_Incomplete(t *testing.T) {
 	for selector, want := range map[string]string{
 		`{"matchExpressions":[{}]}`:          "spec.selector.matchExpressions.0.key: want string, found nothing",
 		`{"matchExpressions":[{"key":"k"}]}`: "spec.selector.matchExpressions.0.operator: want string, found nothing",

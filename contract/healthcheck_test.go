@@ -93,7 +93,7 @@ func TestHealthCheck_IsReadAndWrittenInBothVersions(t *testing.T) {
 }
 
 // A rule that is read as another one would have healthy Machines replaced.
-func TestHealthCheck_ARuleThatDoesNotSayEverythingIsAnError(t *testing.T) {
+func TestHealthCheck_IncompleteRules(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{"type":"Ready","status":"False"}]`:                     "unhealthyNodeConditions.0.timeoutSeconds: want seconds, found nothing",
 		`[{"type":"Ready","status":"False","timeoutSeconds":-1}]`: "unhealthyNodeConditions.0.timeoutSeconds: want seconds, found -1s",
@@ -107,7 +107,7 @@ func TestHealthCheck_ARuleThatDoesNotSayEverythingIsAnError(t *testing.T) {
 	}
 }
 
-func TestCluster_SaysWhetherItsInfrastructureIsReady(t *testing.T) {
+func TestCluster_InfrastructureReady(t *testing.T) {
 	const condition = `{"conditions":[{"type":"InfrastructureReady","lastTransitionTime":"2026-03-01T12:00:00Z","status":`
 	for status, want := range map[string]contract.ClusterState{
 		`{}`:                       {},

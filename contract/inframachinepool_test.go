@@ -13,7 +13,7 @@ import (
 
 // The contract's page names status.initialization.provisioned, Cluster API's controller reads status.ready in every version:
 // a provider that follows the page alone never becomes provisioned there.
-func TestInfraMachinePool_IsProvisionedWhenEitherFlagSaysSo(t *testing.T) {
+func TestInfraMachinePool_Provisioned(t *testing.T) {
 	const ready, provisioned = `"ready":true`, `"initialization":{"provisioned":true}`
 	for _, v := range contractVersions() {
 		for status, want := range map[string]bool{
@@ -134,7 +134,7 @@ func TestInfraMachinePool_WhatIsNotDueHoldsNothingUp(t *testing.T) {
 	}
 }
 
-func TestInfraMachinePool_AMissingListIsEmptyWhereTheProviderSaysThatThereAreNoMachines(t *testing.T) {
+func TestInfraMachinePool_Listed(t *testing.T) {
 	for _, v := range contractVersions() {
 		for object, want := range map[string]bool{
 			`{}`:                                    false,

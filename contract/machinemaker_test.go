@@ -45,7 +45,7 @@ func seedOf() contract.MachineSeed {
 	}
 }
 
-func TestAMachineOfASetIsWhatTheTemplateSaysWithReferencesOfItsOwn(t *testing.T) {
+func TestNewMachine(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		t.Run(version, func(t *testing.T) {
 			maker, machines := makerOf(version)
@@ -87,7 +87,7 @@ func TestAMachineOfASetIsWhatTheTemplateSaysWithReferencesOfItsOwn(t *testing.T)
 	}
 }
 
-func TestSyncMachineBringsWhatChangesInPlaceAndRemovesWhatItGave(t *testing.T) {
+func TestSyncMachine(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		t.Run(version, func(t *testing.T) {
 			maker, machines := makerOf(version)
@@ -139,7 +139,7 @@ func TestAMakerRefusesObjectsThatItCannotRead(t *testing.T) {
 	require.ErrorIs(t, err, contract.ErrWrongType)
 }
 
-func TestMachinesOfGardenerTakeOverInPlaceWhatTheirSetSaysOfTheNode(t *testing.T) {
+func TestSyncMachine_Gardener(t *testing.T) {
 	of := contract.GardenerLayouts()
 	maker := contract.UnstructuredMaker(of.MachineSet, schema.GroupVersionKind{Kind: "Machine"}, of.Machine)
 	set := parseObject(t, `{"spec":{"template":`+templateGardener+`}}`)

@@ -143,7 +143,7 @@ func TestMachine_EachChangeAloneTouchesItsOwnPlaceOnly(t *testing.T) {
 	}
 }
 
-func TestMachine_WriteFailsWhenSomethingElseStandsInTheWay(t *testing.T) {
+func TestMachine_WriteRefusals(t *testing.T) {
 	for content, c := range map[string]struct {
 		update contract.MachineUpdate
 		want   string

@@ -139,7 +139,7 @@ func leavesOf(t *testing.T, prefix string, v reflect.Value) map[string]leaf {
 	return leaves
 }
 
-func TestMalformedObjects_AreErrorsThatNameThePlaceTheWantedAndTheFoundType(t *testing.T) {
+func TestMalformedObjects(t *testing.T) {
 	for name, c := range malformedCases() {
 		t.Run(name, func(t *testing.T) {
 			leaves := leavesOf(t, "", reflect.ValueOf(c.layout).Elem())

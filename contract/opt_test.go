@@ -8,7 +8,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-func TestOpt_TellsAbsentFromZero(t *testing.T) {
+func TestOpt(t *testing.T) {
 	var absent contract.Opt[string]
 	empty := contract.Some("")
 

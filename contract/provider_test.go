@@ -150,7 +150,7 @@ func TestLayouts_OfAnUnknownVersionAreAnErrorAndNoPanic(t *testing.T) {
 }
 
 // Where the machine really is, Cluster API takes for the status of a Machine from status alone, in every version.
-func TestInfraMachine_TheStatusSaysTheFailureDomainInEveryVersion(t *testing.T) {
+func TestInfraMachine_FailureDomain(t *testing.T) {
 	for _, v := range contractVersions() {
 		for object, want := range map[string]string{
 			`{"spec":{"failureDomain":"wanted"},"status":{"failureDomain":"real"}}`: "real",

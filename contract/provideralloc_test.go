@@ -70,15 +70,3 @@ func TestInfraMachinePool_AScaledGroupIsReadIntoTheSameSlices(t *testing.T) {
 	require.NoError(t, layout.Read(two, &state))
 	require.Equal(t, []string{"test://4", "test://5"}, state.ProviderIDList)
 }
-
-func BenchmarkInfraMachinePoolRead(b *testing.B) {
-	obj := parseObject(b, fullPool)
-	layout := contract.LayoutsOf(contract.V1Beta2).InfraMachinePool
-	var state contract.InfraMachinePoolState
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := layout.Read(obj, &state); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -18,7 +18,7 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-func TestMergedRulesSayEverythingOnce(t *testing.T) {
+func TestMergePolicyRules(t *testing.T) {
 	t.Parallel()
 	named := func(name, verb string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{"g"}, Resources: []string{"leases"}, ResourceNames: []string{name}, Verbs: []string{verb}}

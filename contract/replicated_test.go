@@ -124,7 +124,7 @@ func TestSets_CountersByNodesAndByConditionsAreNotMixed(t *testing.T) {
 	}
 }
 
-func TestSets_ReplicasTellZeroFromAbsent(t *testing.T) {
+func TestSets_ZeroReplicas(t *testing.T) {
 	adapter := contract.Unstructured(machineGVK, contract.LayoutsOf(contract.V1Beta2).MachineSet).Adapter
 	obj := parseObject(t, `{"spec":{"replicas":3,"clusterName":"c1"},"status":{"replicas":3}}`)
 	write := func(replicas contract.Change[int32]) contract.MachineSetState {

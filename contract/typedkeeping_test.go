@@ -45,7 +45,7 @@ func TestNewTypedKeeping_ReadsAnUnchangedObjectWithoutAnAllocation(t *testing.T)
 	require.NoError(t, err)
 }
 
-func TestConverted_KeepsTheListThatSaysTheSame(t *testing.T) {
+func TestConverted(t *testing.T) {
 	double := func(n int) int { return 2 * n }
 	for name, c := range map[string]struct{ items, before, want []int }{
 		"none":          {nil, []int{2}, nil},

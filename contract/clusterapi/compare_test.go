@@ -152,6 +152,11 @@ func (p pair[S, U]) check(t *testing.T, full string, update U) {
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, read), "allocations of reading a %s again, %s", p.typed.GVK.Kind, name)
 	}
+	unkept, err := contract.CheckKind(p.plain)
+	require.NoError(t, err)
+	forgotten, err := contract.CheckKind(p.typed)
+	require.NoError(t, err)
+	require.Equal(t, unkept, forgotten)
 	empty, none := p.typed.New(), *new(S)
 	require.NoError(t, p.typed.Adapter.Read(empty, &got))
 	equal(t, none, got, "reading replaces what the state held before")

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -90,35 +89,6 @@ func TestEachKindReadsAndWritesWhatTheUnstructuredOneDoes(t *testing.T) {
 	t.Run("MachineDeployment", func(t *testing.T) { machineDeployments().check(t, fullMachineDeployment, machineDeploymentUpdate(r)) })
 	t.Run("MachinePool", func(t *testing.T) { machinePools().check(t, fullMachinePool, machinePoolUpdate(r)) })
 	t.Run("MachineHealthCheck", func(t *testing.T) { healthChecks().check(t, fullHealthCheck, healthCheckUpdate(r)) })
-}
-
-func TestNoKindForgetsAnything(t *testing.T) {
-	for name, check := range map[string]func() ([]contract.Forgotten, []contract.Forgotten, error, error){
-		"Machine": func() (a, b []contract.Forgotten, e, f error) { return both(machines(), contract.CheckKind) },
-		"MachineSet": func() (a, b []contract.Forgotten, e, f error) {
-			return both(machineSets(), contract.CheckKind)
-		},
-		"MachineDeployment": func() (a, b []contract.Forgotten, e, f error) {
-			return both(machineDeployments(), contract.CheckKind)
-		},
-		"MachinePool": func() (a, b []contract.Forgotten, e, f error) {
-			return both(machinePools(), contract.CheckKind)
-		},
-		"MachineHealthCheck": func() (a, b []contract.Forgotten, e, f error) {
-			return both(healthChecks(), contract.CheckKind)
-		},
-	} {
-		want, got, err, err2 := check()
-		require.NoError(t, err, name)
-		require.NoError(t, err2, name)
-		require.Equal(t, want, got, name)
-	}
-}
-
-func both[S, U any](p pair[S, U], check func(contract.KindOf[S, U]) ([]contract.Forgotten, error)) (a, b []contract.Forgotten, e, f error) {
-	a, e = check(p.plain)
-	b, f = check(p.typed)
-	return a, b, e, f
 }
 
 // chooser decides what an update says of a member: nothing, a value, or that it goes.

@@ -42,38 +42,3 @@ func wrongAt(p contract.Path) map[string]any {
 	object, _ := value.(map[string]any)
 	return object
 }
-
-func TestPlaces_MustBeThoseOfTheContractsPages(t *testing.T) {
-	for role, want := range map[Role]map[contract.Version][]string{
-		InfraMachine: {
-			contract.V1Beta2: {"status.initialization.provisioned", "spec.providerID"},
-			contract.V1Beta1: {"status.ready", "spec.providerID"},
-		},
-		InfraMachinePool: {
-			contract.V1Beta2: {"status.initialization.provisioned", "spec.providerIDList", "status.replicas"},
-			contract.V1Beta1: {"status.ready", "spec.providerIDList", "status.replicas"},
-		},
-		BootstrapConfig: {
-			contract.V1Beta2: {"status.initialization.dataSecretCreated", "status.dataSecretName"},
-			contract.V1Beta1: {"status.ready", "status.dataSecretName"},
-		},
-		InfraMachineTemplate:     {contract.V1Beta2: {"spec.template.spec"}},
-		InfraMachinePoolTemplate: {contract.V1Beta2: {"spec.template.spec"}},
-		BootstrapConfigTemplate:  {contract.V1Beta2: {"spec.template.spec"}},
-	} {
-		for v, paths := range want {
-			var got, should []string
-			for _, p := range placesOf(role, v) {
-				if p.Need == Must {
-					got = append(got, p.main.String())
-				} else if p.Need == Should {
-					should = append(should, p.main.String())
-				}
-			}
-			require.Equal(t, paths, got, "%s by contract %s", role, v)
-			if !role.isTemplate() {
-				require.Equal(t, []string{"status.conditions"}, should, "%s by contract %s", role, v)
-			}
-		}
-	}
-}

@@ -9,7 +9,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/conformance"
 )
 
-func TestRoleOf_TellsByGroupAndKind(t *testing.T) {
+func TestRoleOf(t *testing.T) {
 	const (
 		infra     = "infrastructure.cluster.x-k8s.io"
 		bootstrap = "bootstrap.cluster.x-k8s.io"
@@ -60,7 +60,7 @@ func TestRoleOf_TellsByGroupAndKind(t *testing.T) {
 	}
 }
 
-func TestResembles_AsksForAFieldOfTheRole(t *testing.T) {
+func TestResembles(t *testing.T) {
 	pooled := set(`{openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {pool: {type: string}, machine: {type: object}}},
 		status: {type: object, properties: {reserved: {type: boolean}, conditions: {type: array}}}}}}`, "schema")
 	for _, role := range conformance.Roles() {

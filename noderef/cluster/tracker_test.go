@@ -288,7 +288,7 @@ func TestOnlyWhatEndsWithAnEventIsUnread(t *testing.T) {
 	require.False(t, IsUnread(nil))
 }
 
-func TestASentenceSaysWhyNodesAreNotKnown(t *testing.T) {
+func TestUnread(t *testing.T) {
 	require.Equal(t, "Waiting for the first list of Nodes", Unread(types.NamespacedName{}, nil))
 	require.Equal(t, "Waiting for the first list of Nodes of cluster ns/c", Unread(named("c"), nil))
 	require.Equal(t, "no", Unread(named("c"), errors.New("no")))

@@ -46,7 +46,7 @@ func lists(err error, names ...string) client.WithWatch {
 	})
 }
 
-func TestANodeIsGoneOnlyWhenTheAPIServerSaysSo(t *testing.T) {
+func TestIsGone(t *testing.T) {
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n")
 	bare := apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "nodes"}, "n", "404 page not found", 0, true)
 	const unknown = "make sure that Node n is gone: the server could not find the requested resource (get nodes n)"
