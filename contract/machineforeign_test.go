@@ -36,7 +36,8 @@ func foreignMachine(labels string, more map[string]string) string {
 	annotations := foreignAnnotations(false, more)
 	annotations["other"] = "kept"
 	raw, _ := json.Marshal(annotations) // texts only
-	return `{"metadata":{` + fullMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"` + labels + `},"annotations":` + string(raw) + `}`
+	return `{"metadata":{` + fullMetadata + `,"labels":{"cluster.x-k8s.io/cluster-name":"c1","x":"y"` + labels + `},
+		"annotations":` + string(raw) + `}`
 }
 
 func foreignMachineCases() []machineCase {
@@ -44,7 +45,8 @@ func foreignMachineCases() []machineCase {
 	unsaid := []string{"ClusterName", "Bootstrap", "Infrastructure", "WantedFailureDomain", "NodeVolumeDetachTimeout", "NodeDeletionTimeout",
 		"MinReady", "ReadinessGates", "CertificatesExpire", "ObservedGeneration", "DrainStarted", "VolumeDetachStarted"}
 	before := map[string]string{"machinist.dev/node-uid": "n-uid", "machinist.dev/failure-reason": "FR", "machinist.dev/failure-message": "FM"}
-	after := map[string]string{"machinist.dev/node-uid": "n2-uid", "machinist.dev/failure-reason": "FR2", "machinist.dev/failure-message": "FM2"}
+	after := map[string]string{
+		"machinist.dev/node-uid": "n2-uid", "machinist.dev/failure-reason": "FR2", "machinist.dev/failure-message": "FM2"}
 	writes := []string{"spec.providerID", "status.addresses", "status.conditions"}
 	return []machineCase{
 		{
@@ -82,7 +84,9 @@ func foreignMachineCases() []machineCase {
 }
 
 // foreignState is fullState without what both systems do not have; the Gardener Machine has annotations, a label and a timeout more.
-func foreignState(version string, drain contract.Opt[time.Duration], more map[string]string, provider contract.ProviderSpec) contract.MachineState {
+func foreignState(
+	version string, drain contract.Opt[time.Duration], more map[string]string, provider contract.ProviderSpec,
+) contract.MachineState {
 	state := fullState()
 	state.Annotations = foreignAnnotations(false, more)
 	state.Annotations["other"] = "kept"

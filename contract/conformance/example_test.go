@@ -62,7 +62,7 @@ func ExampleCheckObject() {
 		}},
 	}}
 	findings := conformance.CheckObject(machine, conformance.InfraMachine, contract.V1Beta2).Findings
-	broken := map[contract.Need]finds{}
+	broken := map[contract.Need][]conformance.Finding{}
 	for _, f := range findings {
 		broken[f.Level] = append(broken[f.Level], f)
 	}

@@ -56,10 +56,11 @@ func TestIsGone(t *testing.T) {
 		gone     bool
 		problem  string
 	}{
-		"it exists":                                  {Workload{Client: answers("recorded", nil)}, false, ""},
-		"another one has its name":                   {Workload{Client: answers("other", nil)}, true, ""},
-		"it does not exist":                          {Workload{Client: answers("", notFound)}, true, ""},
-		"the request fails":                          {Workload{Client: answers("", errors.New("no"))}, false, "make sure that Node n is gone: no"},
+		"it exists":                {Workload{Client: answers("recorded", nil)}, false, ""},
+		"another one has its name": {Workload{Client: answers("other", nil)}, true, ""},
+		"it does not exist":        {Workload{Client: answers("", notFound)}, true, ""},
+		"the request fails": {
+			Workload{Client: answers("", errors.New("no"))}, false, "make sure that Node n is gone: no"},
 		"the API server is asked, if known":          {Workload{Client: answers("", notFound), APIReader: answers("recorded", nil)}, false, ""},
 		"nothing is at the path, and no list has it": {Workload{Client: lists(bare), APIReader: lists(bare, "m", "o")}, true, ""},
 		"nothing is at the path, and a list has it":  {Workload{Client: lists(bare, "n")}, false, unknown},

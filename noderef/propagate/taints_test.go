@@ -67,7 +67,9 @@ func TestTaintsFollowTheirPropagation(t *testing.T) {
 		{
 			name:        "a taint that changes from Always to OnInitialization stays and is forgotten",
 			annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
-			have:        taints{noSchedule("a", "")}, want: []Taint{{noSchedule("a", ""), OnInitialization}}, wantTaints: taints{noSchedule("a", "")},
+			have:        taints{noSchedule("a", "")},
+			want:        []Taint{{noSchedule("a", ""), OnInitialization}},
+			wantTaints:  taints{noSchedule("a", "")},
 		},
 		{
 			name: "a propagation that is not known leaves the taint alone", annotations: m{TaintsFromMachineAnnotation: "a:NoSchedule"},
