@@ -29,8 +29,8 @@ func TestAnOwnerAdoptsTakesBackAndReleasesChildren(t *testing.T) {
 	relabelled := w.set("relabelled", string(w.deployment.GetUID()))
 	relabelled.SetAnnotations(map[string]string{children.GivenAnnotation: children.Given{Labels: relabelled.GetLabels()}.Text()})
 	relabelled.SetLabels(map[string]string{"pool": "quarantine"})
-	w.create(w.set("free", ""), w.set("restored", "dead"), other, relabelled)
-	w.eventually(func() bool {
+	w.Create(w.set("free", ""), w.set("restored", "dead"), other, relabelled)
+	w.Until("children", func() bool {
 		s, _ := w.pass()
 		return len(s.Own) == 2 && !metav1.IsControlledBy(w.stored()["relabelled"], w.deployment)
 	})
@@ -48,14 +48,14 @@ func TestAChildIsCreatedOnceAlthoughTheAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	s, _ := w.pass()
-	w.store.LoseNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" })
+	w.Store.LoseNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" })
 	require.Error(t, w.grow(s, 1))
 	require.Len(t, s.Ledger.Pending, 1)
 	require.NoError(t, s.Create(t.Context(), w.make))
 	require.Len(t, w.stored(), 1)
 	require.Len(t, w.recorder.Events, 1)
 	require.Contains(t, <-w.recorder.Events, "FailedCreate", "what was there already was not created now")
-	w.memory = newMemory() // another process continues
+	w.memory = children.NewMemory() // another process continues
 	_, o := w.pass()
 	ledger, err := scale.ParseLedger(o.State.Annotations[scale.LedgerAnnotation])
 	require.NoError(t, err)
@@ -71,31 +71,44 @@ func TestTheAPIServerIsAskedOnceForEachBatch(t *testing.T) {
 		require.Equal(t, 1, w.asks(func(s *scope) error { return w.grow(s, 3) }))
 	}
 	require.Equal(t, 1, w.asks(func(s *scope) error {
-		w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" }, errors.New("refused"))
+		w.Store.FailNext(func(r fake.Request) bool { return r.Verb == "create" }, errors.New("refused"))
 		require.Error(t, w.grow(s, 1))
 		return nil
 	}))
-	w.memory = newMemory() // another process
+	w.memory = children.NewMemory() // another process
 	require.Equal(t, 0, w.asks(func(s *scope) error { return w.grow(s, 0) }), "what was reserved is only resumed")
 }
 
-// refused makes a pass that reserves a slot, and whose creation is refused.
-func (w *world) refused() *scope {
+// refused makes a pass that reserves n slots, and whose first creation is refused.
+func (w *world) refused(n int) *scope {
 	w.t.Helper()
 	s, _ := w.pass()
-	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
-	require.ErrorContains(w.t, w.grow(s, 1), "refused")
+	w.failNext("refused")
+	require.ErrorContains(w.t, w.grow(s, n), "refused")
 	return s
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	require.Contains(t, w.refused(1).Refused(), "refused")
+	refused := w.memory
+	w.memory = children.NewMemory()
+	s, _ := w.pass()
+	require.NoError(t, w.grow(s, 0))
+	w.memory = refused
+	s, _ = w.pass()
+	require.Empty(t, s.Refused())
 }
 
 func TestNothingIsResumedFromALedgerThatIsNotStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.refused()
-	w.memory = newMemory() // another process
+	w.refused(1)
+	w.memory = children.NewMemory() // another process
 	s, _ := w.pass()
 	w.deployment.SetLabels(map[string]string{"changed": "meanwhile"})
-	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	require.NoError(t, w.Client.Update(t.Context(), w.deployment))
 	require.ErrorIs(t, w.grow(s, 0), engine.ErrStale)
 	require.Empty(t, w.stored())
 }
@@ -104,14 +117,12 @@ func TestNothingIsResumedFromALedgerThatIsNotStored(t *testing.T) {
 func TestCreationsOfAPassEndWhereAnotherProcessMakesThem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	s, _ := w.pass()
-	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New("refused"))
-	require.Error(t, w.grow(s, 3))
+	s := w.refused(3)
 	require.Len(t, s.Ledger.Pending, 3)
 	made := s.Ledger.Pending[1] // the one that was refused comes last
 	child, _, err := w.make(t.Context(), made)
 	require.NoError(t, err)
-	require.NoError(t, w.client.Create(t.Context(), child))
+	require.NoError(t, w.Client.Create(t.Context(), child))
 	require.NoError(t, s.Create(t.Context(), w.make))
 	require.Equal(t, []string{made.Name}, slices.Collect(maps.Keys(w.stored())))
 	require.Len(t, s.Ledger.Pending, 2)
@@ -122,8 +133,8 @@ func TestCreationsOfAPassEndWhereAnotherProcessMakesThem(t *testing.T) {
 func TestASlotWhoseNameAnotherObjectHasIsBurnt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	s := w.refused()
-	w.create(w.set(s.Ledger.Pending[0].Name, "another owner"))
+	s := w.refused(1)
+	w.Create(w.set(s.Ledger.Pending[0].Name, "another owner"))
 	require.NoError(t, s.Create(t.Context(), w.make))
 	require.Empty(t, s.Ledger.Pending, "it is not waited for")
 }
@@ -133,7 +144,7 @@ func TestNothingIsCreatedUnderALedgerThatCouldNotBeWritten(t *testing.T) {
 	w := newWorld(t, nil)
 	s, _ := w.pass()
 	w.deployment.SetLabels(map[string]string{"changed": "meanwhile"})
-	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	require.NoError(t, w.Client.Update(t.Context(), w.deployment))
 	err := w.grow(s, 1)
 	require.True(t, patch.Retryable(err), "%v", err)
 	require.Empty(t, w.stored())
@@ -147,12 +158,12 @@ func TestALedgerThatWasRemovedIsRebuiltBehindAllSlots(t *testing.T) {
 	before := slices.Collect(maps.Keys(w.stored()))
 	require.Len(t, before, 2)
 	w.pass()
-	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
+	require.NoError(t, w.Client.Get(t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
 	w.deployment.SetAnnotations(nil)
-	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	require.NoError(t, w.Client.Update(t.Context(), w.deployment))
 	taken := w.set("taken", "another-owner")
 	taken.SetAnnotations(scale.Stamp{Set: w.deployment.GetUID(), Slot: 5_000_000}.Annotations())
-	w.create(taken)
+	w.Create(taken)
 	s, o := w.pass()
 	require.Greater(t, s.Ledger.Next, int64(5_001_000), "also behind what another owner has taken")
 	require.Equal(t, s.Ledger.String(), o.State.Annotations[scale.LedgerAnnotation])
@@ -164,14 +175,14 @@ func TestAnOwnerWithTheLedgerOfAnotherOneWaitsForItsChildren(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.deployment.SetAnnotations(map[string]string{scale.LedgerAnnotation: `{"uid":"another","next":3}`})
-	require.NoError(t, w.client.Update(t.Context(), w.deployment))
+	require.NoError(t, w.Client.Update(t.Context(), w.deployment))
 	s, o := w.pass()
 	require.NoError(t, s.AwaitRestored(t.Context(), 1))
 	require.True(t, s.IsHeld(children.NotRestored("MachineSet")))
 	require.NoError(t, s.WriteLedger(t.Context(), s.Ledger.Abandon(1)))
 	require.Contains(t, o.State.Annotations[scale.LedgerAnnotation], "another", "that it waits is stored")
-	w.create(w.set("restored", "dead"))
-	w.eventually(func() bool { s, _ := w.pass(); return len(s.Own) == 1 })
+	w.Create(w.set("restored", "dead"))
+	w.Until("children", func() bool { s, _ := w.pass(); return len(s.Own) == 1 })
 	s, o = w.pass()
 	require.NoError(t, s.AwaitRestored(t.Context(), 1))
 	require.Empty(t, s.Holds)
@@ -181,7 +192,7 @@ func TestAnOwnerWithTheLedgerOfAnotherOneWaitsForItsChildren(t *testing.T) {
 
 // swapped deletes a set and makes another one of the name before it lets a deletion through.
 func swapped(w *world, ports *engine.Ports) {
-	ports.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+	ports.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.DeleteOption) error {
 			now := w.set(obj.GetName(), string(w.deployment.GetUID()))
 			if err := errors.Join(c.Delete(ctx, now.DeepCopy()), c.Create(ctx, now)); err != nil {
@@ -199,7 +210,7 @@ func TestOnlyTheChildThatWasChosenIsDeleted(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d remain", name, keep), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, ports)
-				w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+				w.owns("a", "b")
 				s, o := w.pass()
 				victim := scale.Victim{Name: "a", UID: w.stored()["a"].GetUID()}
 				if ports == nil {
@@ -221,7 +232,7 @@ func TestOnlyTheChildThatWasChosenIsDeleted(t *testing.T) {
 func TestAChildThatIsReleasedWhileAllAreDeletedStaysAndNoneIsListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
+	w.owns("a", "b")
 	w.pass()
 	require.Zero(t, w.asks(func(s *scope) error {
 		var victims []scale.Victim
@@ -229,8 +240,7 @@ func TestAChildThatIsReleasedWhileAllAreDeletedStaysAndNoneIsListed(t *testing.T
 			victims = append(victims, scale.Victim{Name: m.Key.Name, UID: m.UID})
 		}
 		released := w.set("a", "")
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))
-		require.NoError(t, w.client.Patch(t.Context(), released, patch))
+		w.patches(released, `{"metadata":{"ownerReferences":null}}`)
 		err := s.Delete(t.Context(), victims, 0)
 		require.True(t, engine.IsStale(err), "%v", err)
 		require.Empty(t, s.Undeleted)
@@ -239,20 +249,9 @@ func TestAChildThatIsReleasedWhileAllAreDeletedStaysAndNoneIsListed(t *testing.T
 	require.Equal(t, []string{"a"}, slices.Collect(maps.Keys(w.stored())))
 }
 
-func TestADeletionLeavesAsManyChildrenAsItShould(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.create(w.set("a", string(w.deployment.GetUID())), w.set("b", string(w.deployment.GetUID())))
-	s, o := w.pass()
-	victims := []scale.Victim{{Name: "a", UID: w.stored()["a"].GetUID()}, {Name: "b", UID: w.stored()["b"].GetUID()}}
-	require.NoError(t, s.Delete(t.Context(), victims, 1))
-	require.NotZero(t, o.RequeueAfter())
-	require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(w.stored())))
-}
-
 // strips removes the owner references of what is patched, as a webhook does.
 func strips(w *world, ports *engine.Ports) {
-	ports.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+	ports.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
 			if err := c.Patch(ctx, obj, p, o...); err != nil || obj.GetObjectKind().GroupVersionKind().Kind != "MachineSet" {
 				return err
@@ -266,8 +265,8 @@ func strips(w *world, ports *engine.Ports) {
 func TestAnAdoptionThatIsNotKeptFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strips)
-	w.create(w.set("free", ""))
-	w.eventually(func() bool { s, _ := w.pass(); return len(s.Unclaimed) == 1 })
+	w.Create(w.set("free", ""))
+	w.Until("children", func() bool { s, _ := w.pass(); return len(s.Unclaimed) == 1 })
 	s, _ := w.pass()
 	require.Empty(t, s.Own)
 	require.ErrorContains(t, errors.Join(s.Unclaimed...), "the owner reference of MachineSet default/free is not kept")

@@ -1,14 +1,19 @@
 package children_test
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/children"
@@ -20,9 +25,7 @@ import (
 func owned(t *testing.T, names ...string) (*world, *scope, []scale.Victim) {
 	t.Helper()
 	w := newWorld(t, nil)
-	for _, name := range names {
-		w.create(w.set(name, string(w.deployment.GetUID())))
-	}
+	w.owns(names...)
 	s, _ := w.pass()
 	stored, victims := w.stored(), make([]scale.Victim, 0, len(names))
 	for _, name := range names {
@@ -37,8 +40,7 @@ func TestDelete(t *testing.T) {
 		t.Run("nothing goes for an owner that has changed since it was read: "+name, func(t *testing.T) {
 			t.Parallel()
 			w, s, victims := owned(t, "a", "b")
-			change := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"changed":"meanwhile"}}}`))
-			require.NoError(t, w.client.Patch(t.Context(), w.deployment, change))
+			w.patches(w.deployment, `{"metadata":{"labels":{"changed":"meanwhile"}}}`)
 			err := s.Delete(t.Context(), victims, keep)
 			require.True(t, engine.IsStale(err), "%v", err)
 			require.Len(t, w.stored(), 2)
@@ -47,8 +49,7 @@ func TestDelete(t *testing.T) {
 	t.Run("nothing goes by marks that another child has now", func(t *testing.T) {
 		t.Parallel()
 		w, s, victims := owned(t, "a", "b")
-		mark := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+scale.DeleteAnnotation+`":"now"}}}`))
-		require.NoError(t, w.client.Patch(t.Context(), w.set("b", ""), mark))
+		w.patches(w.set("b", ""), `{"metadata":{"annotations":{"`+scale.DeleteAnnotation+`":"now"}}}`)
 		err := s.Delete(t.Context(), victims[:1], 1)
 		require.True(t, engine.IsStale(err), "%v", err)
 		require.Len(t, w.stored(), 2)
@@ -61,7 +62,7 @@ func TestNamespaces(t *testing.T) {
 	elsewhere := func(w *world, name, controller string) {
 		u := w.set(name, controller)
 		u.SetNamespace(metav1.NamespacePublic)
-		w.create(u)
+		w.Create(u)
 	}
 	t.Run("an owner observes and adopts children of its own namespace alone", func(t *testing.T) {
 		t.Parallel()
@@ -70,9 +71,9 @@ func TestNamespaces(t *testing.T) {
 		elsewhere(w, "restored-elsewhere", "dead")
 		elsewhere(w, "copied-elsewhere", string(w.deployment.GetUID()))
 		before := w.stored()
-		w.create(w.set("free", "")) // what a cache has seen before it shows this
+		w.Create(w.set("free", "")) // what a cache has seen before it shows this
 		var s *scope
-		w.eventually(func() bool {
+		w.Until("children", func() bool {
 			var err error
 			s, _, err = w.begin()
 			return err == nil && !s.Waiting && len(s.Own) > 0
@@ -107,7 +108,7 @@ func TestAnOwnerLooksAgainForAChildOfAnotherClusterWithoutAController(t *testing
 	left := w.set("left", "")
 	left.SetLabels(map[string]string{contract.ClusterNameLabel: "other"})
 	left.SetAnnotations(scale.Stamp{Set: w.deployment.GetUID(), Slot: 1}.Annotations())
-	w.create(left)
+	w.Create(left)
 	s, o, err := w.begin()
 	require.NoError(t, err)
 	require.Zero(t, o.RequeueAfter())
@@ -116,4 +117,52 @@ func TestAnOwnerLooksAgainForAChildOfAnotherClusterWithoutAController(t *testing
 	require.False(t, shows)
 	require.True(t, s.IsHeld(children.ReasonClaimFailed))
 	require.NotZero(t, o.RequeueAfter())
+}
+
+func TestGivenChanges(t *testing.T) {
+	t.Parallel()
+	wanted := map[string]string{"pool": "workers"}
+	have := &contract.Metadata{Labels: wanted}
+	before := children.Given{Labels: map[string]string{"pool": "workers", "new": "2"}, Annotations: []string{"other"}}
+
+	t.Run("a child loses what is shown", func(t *testing.T) {
+		require.Empty(t, before.Changes(have, wanted, nil).Labels)
+	})
+	t.Run("nothing is to be taken back", func(t *testing.T) {
+		u := children.Given{Labels: wanted}.Changes(have, wanted, nil)
+		require.Empty(t, u.Labels)
+		require.Empty(t, u.Annotations)
+	})
+}
+
+// later is a queue that takes requests for later only.
+type later struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	added map[string]int
+	soon  bool
+}
+
+func (l *later) AddAfter(r reconcile.Request, after time.Duration) {
+	l.added[r.Name]++
+	l.soon = l.soon || after <= 0
+}
+
+func TestEventsOfManyObjectsAreGathered(t *testing.T) {
+	t.Parallel()
+	ofPool := children.Gathered(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: obj.GetLabels()["pool"]}}}
+	})
+	in := func(pool string) client.Object {
+		u := &unstructured.Unstructured{}
+		u.SetLabels(map[string]string{"pool": pool})
+		return u
+	}
+	q := &later{added: map[string]int{}}
+	ofPool.Create(t.Context(), event.CreateEvent{Object: in("created")}, q)
+	ofPool.Delete(t.Context(), event.DeleteEvent{Object: in("deleted")}, q)
+	ofPool.Update(t.Context(), event.UpdateEvent{ObjectOld: in("old"), ObjectNew: in("new")}, q)
+	ofPool.Update(t.Context(), event.UpdateEvent{ObjectOld: in("same"), ObjectNew: in("same")}, q)
+	require.Equal(t, map[string]int{"created": 1, "deleted": 1, "old": 1, "new": 1, "same": 1}, q.added)
+	require.False(t, q.soon)
 }

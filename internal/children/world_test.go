@@ -2,22 +2,22 @@ package children_test
 
 import (
 	"context"
+	"errors"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -37,9 +37,9 @@ func capi(kind string) schema.GroupVersionKind {
 
 // world is a store with one deployment, whose sets a test keeps pass by pass.
 type world struct {
+	*testenv.Env
+
 	t          *testing.T
-	store      *fake.Store
-	client     client.WithWatch
 	deployment *unstructured.Unstructured
 	frame      *engine.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 	sets       *children.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate,
@@ -48,46 +48,33 @@ type world struct {
 	recorder *events.FakeRecorder
 }
 
-func newMemory() *memory { return children.NewMemory() }
-
-// eventually polls until a condition is met.
-func (w *world) eventually(met func() bool) {
-	w.t.Helper()
-	check := func(context.Context) (bool, error) { return met(), nil }
-	require.NoError(w.t, wait.PollUntilContextTimeout(w.t.Context(), 10*time.Millisecond, time.Minute, true, check))
-}
-
 // newWorld returns a world; ports changes what the passes use.
 func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	t.Helper()
 	deployment := contract.Unstructured(capi("MachineDeployment"), contract.LayoutsOf(contract.V1Beta2).MachineDeployment)
 	set := contract.Unstructured(capi("MachineSet"), contract.LayoutsOf(contract.V1Beta2).MachineSet)
-	w := &world{t: t, memory: newMemory(), recorder: events.NewFakeRecorder(100)}
-	w.store = fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deployment.GVK, Status: true}, {GVK: set.GVK, Status: true}}})
-	w.client = w.store.Client()
-	mgr, err := w.store.NewManager(ctrl.Options{Logger: logr.Discard()})
-	require.NoError(t, err)
+	env := testenv.Over(t, fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deployment.GVK, Status: true}, {GVK: set.GVK, Status: true}}}))
+	w := &world{Env: env, t: t, memory: children.NewMemory(), recorder: events.NewFakeRecorder(100)}
+	mgr := env.Manager("children", ctrl.Options{})
 	use := engine.PortsFromManager(mgr)
 	if ports != nil {
 		ports(w, &use)
 	}
 	options := engine.WithDefaults(engine.Options{Recorder: w.recorder}, "MachineDeployment")
+	var err error
 	w.frame, err = engine.NewFrame("reconciler", deployment, "example.com/deployment", use, options)
 	require.NoError(t, err)
 	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config{
 		Name: "MachineSet", Marks: []string{scale.DeleteAnnotation},
 	})
 	require.NoError(t, w.sets.Index(t.Context()))
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
+	env.Run(mgr)
 	require.True(t, mgr.GetCache().WaitForCacheSync(t.Context()))
-	w.deployment = object("MachineDeployment", "workers")
+	w.deployment = testenv.Object(deployment.GVK, "workers")
 	w.deployment.Object["spec"] = map[string]any{
 		"clusterName": "demo", "selector": map[string]any{"matchLabels": map[string]any{"pool": "workers"}},
 	}
-	require.NoError(t, w.client.Create(t.Context(), w.deployment))
+	w.Create(w.deployment)
 	return w
 }
 
@@ -95,17 +82,9 @@ func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
 	return children.Selector(d.Selector, contract.CommonOf(d), contract.DeploymentNameLabel)
 }
 
-func object(kind, name string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(capi(kind))
-	u.SetNamespace("default")
-	u.SetName(name)
-	return u
-}
-
 // set returns a set that the deployment selects, with a controller of this UID, if any.
 func (w *world) set(name, controller string) *unstructured.Unstructured {
-	u := object("MachineSet", name)
+	u := testenv.Object(capi("MachineSet"), name)
 	u.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
 	u.Object["spec"] = map[string]any{"clusterName": "demo"}
 	if controller != "" {
@@ -116,19 +95,12 @@ func (w *world) set(name, controller string) *unstructured.Unstructured {
 	return u
 }
 
-func (w *world) create(objects ...*unstructured.Unstructured) {
-	w.t.Helper()
-	for _, u := range objects {
-		require.NoError(w.t, w.client.Create(w.t.Context(), u))
-	}
-}
-
 // stored returns the sets of the API server, by name.
 func (w *world) stored() map[string]*unstructured.Unstructured {
 	w.t.Helper()
-	list := &unstructured.UnstructuredList{}
+	list := &unstructured.UnstructuredList{} // of all namespaces
 	list.SetGroupVersionKind(capi("MachineSetList"))
-	require.NoError(w.t, w.client.List(w.t.Context(), list))
+	require.NoError(w.t, w.Client.List(w.t.Context(), list))
 	all := map[string]*unstructured.Unstructured{}
 	for i := range list.Items {
 		all[list.Items[i].GetName()] = &list.Items[i]
@@ -139,7 +111,7 @@ func (w *world) stored() map[string]*unstructured.Unstructured {
 // begin observes the sets in a pass over the deployment as the API server has it.
 func (w *world) begin() (*scope, owner, error) {
 	w.t.Helper()
-	require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
+	require.NoError(w.t, w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(w.deployment), w.deployment))
 	o, s := &engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]{}, &scope{}
 	require.NoError(w.t, engine.Begin(o, w.frame, w.deployment.DeepCopy()))
 	w.sets.Begin(s, o, w.memory)
@@ -151,7 +123,7 @@ func (w *world) pass() (*scope, owner) {
 	w.t.Helper()
 	var s *scope
 	var o owner
-	w.eventually(func() bool {
+	w.Until("a pass with all sets", func() bool {
 		var err error
 		if s, o, err = w.begin(); err != nil || s.Waiting {
 			return false
@@ -182,13 +154,32 @@ func (w *world) asks(does func(*scope) error) int {
 	w.t.Helper()
 	asked := func(r fake.Request) bool { return r.Verb == "list" && r.GVK.Kind == "MachineSet" }
 	s, _ := w.pass()
-	before := w.store.CountRequests(asked)
+	before := w.Store.CountRequests(asked)
 	require.NoError(w.t, does(s))
-	return w.store.CountRequests(asked) - before
+	return w.Store.CountRequests(asked) - before
 }
 
 func (w *world) make(_ context.Context, e scale.Entry) (client.Object, bool, error) {
 	u := w.set(e.Name, string(w.deployment.GetUID()))
 	u.SetAnnotations(scale.Stamp{Set: w.deployment.GetUID(), Slot: e.Slot}.Annotations())
 	return u, true, nil
+}
+
+// failNext has the next creation of a set fail.
+func (w *world) failNext(why string) {
+	w.Store.FailNext(func(r fake.Request) bool { return r.Verb == "create" && r.GVK.Kind == "MachineSet" }, errors.New(why))
+}
+
+// owns creates sets that the deployment controls.
+func (w *world) owns(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		w.Create(w.set(name, string(w.deployment.GetUID())))
+	}
+}
+
+// patches patches an object with a merge patch, as another client does.
+func (w *world) patches(obj client.Object, body string) {
+	w.t.Helper()
+	require.NoError(w.t, w.Client.Patch(w.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(body))))
 }

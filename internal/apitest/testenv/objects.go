@@ -25,6 +25,18 @@ func Object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured
 	return u
 }
 
+// Number returns an integer of an object, 0 without it.
+func Number(obj *unstructured.Unstructured, path ...string) int64 {
+	n, _, _ := unstructured.NestedInt64(obj.Object, path...)
+	return n
+}
+
+// Text returns a text of an object, empty without it.
+func Text(obj *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(obj.Object, path...)
+	return text
+}
+
 // Create creates objects.
 func (e *Env) Create(objects ...client.Object) {
 	e.T.Helper()
@@ -55,10 +67,10 @@ func (e *Env) List(gvk schema.GroupVersionKind) []unstructured.Unstructured {
 	return list.Items
 }
 
-// Change writes what a function changes in an object, its status too. A part that the function leaves unchanged is not written: the first
-// write may end what the object waits for. Finalizers are written on the version that was read, and the function is called again when that
-// has changed.
-func (e *Env) Change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
+// Change writes what functions change in an object, its status too. A part that they leave unchanged is not written: the first write may
+// end what the object waits for. Finalizers are written on the version that was read, and the functions are called again when that has
+// changed.
+func (e *Env) Change(obj *unstructured.Unstructured, do ...func(*unstructured.Unstructured)) {
 	e.T.Helper()
 	var err error
 	for range 100 {
@@ -69,7 +81,7 @@ func (e *Env) Change(obj *unstructured.Unstructured, do func(*unstructured.Unstr
 	e.must("change "+obj.GetName(), err)
 }
 
-func (e *Env) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) error {
+func (e *Env) change(obj *unstructured.Unstructured, do []func(*unstructured.Unstructured)) error {
 	e.T.Helper()
 	fresh := e.Get(obj)
 	if fresh == nil {
@@ -77,7 +89,9 @@ func (e *Env) change(obj *unstructured.Unstructured, do func(*unstructured.Unstr
 		return nil
 	}
 	base := fresh.DeepCopy()
-	do(fresh)
+	for _, one := range do {
+		one(fresh)
+	}
 	status, statusBefore := fresh.DeepCopy(), base.Object["status"]
 	delete(fresh.Object, "status")
 	delete(base.Object, "status")

@@ -35,6 +35,12 @@ func (e *Env) Eventually(what string, check func() string) {
 	}
 }
 
+// Until polls until a condition is met. Where that is not enough for whoever reads the failure, use Eventually.
+func (e *Env) Until(what string, met func() bool) {
+	e.T.Helper()
+	e.Eventually("wait for "+what, func() string { return map[bool]string{false: "it has not come"}[met()] })
+}
+
 // Gone waits until objects are gone.
 func (e *Env) Gone(objects ...*unstructured.Unstructured) {
 	e.T.Helper()

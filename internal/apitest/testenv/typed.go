@@ -1,4 +1,4 @@
-package deployment_test
+package testenv
 
 import (
 	"slices"
@@ -39,18 +39,19 @@ type (
 		RollbackTo *int64                `json:"rollbackTo,omitempty"`
 	}
 	ServersStatus struct {
-		Replicas int32 `json:"replicas,omitempty"`
+		Replicas      int32 `json:"replicas,omitempty"`
+		ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 	}
-	Rack        struct{ Servers }
-	Fleet       struct{ Servers }
-	list[T any] struct {
+	Rack          struct{ Servers }
+	Fleet         struct{ Servers }
+	listOf[T any] struct {
 		metav1.TypeMeta `json:",inline"`
 		metav1.ListMeta `json:"metadata,omitzero"`
 		Items           []T `json:"items"`
 	}
-	ServerList struct{ list[Server] }
-	RackList   struct{ list[Rack] }
-	FleetList  struct{ list[Fleet] }
+	ServerList struct{ listOf[Server] }
+	RackList   struct{ listOf[Rack] }
+	FleetList  struct{ listOf[Fleet] }
 )
 
 func (s Server) copy() Server {
@@ -69,7 +70,7 @@ func (s Servers) copy() Servers {
 	return s
 }
 
-func (l list[T]) copy(one func(T) T) list[T] {
+func (l listOf[T]) copy(one func(T) T) listOf[T] {
 	items := make([]T, 0, len(l.Items))
 	for _, item := range l.Items {
 		items = append(items, one(item))
@@ -91,8 +92,8 @@ func (l *FleetList) DeepCopyObject() runtime.Object {
 	return &FleetList{l.copy(func(f Fleet) Fleet { return Fleet{f.Servers.copy()} })}
 }
 
-// fleets returns the kinds of these types, for both reconcilers, and a scheme that knows them.
-func fleets() (contract.Kinds, *runtime.Scheme) {
+// Fleets returns the kinds of these types, for the reconcilers of sets and of deployments, and a scheme that has them.
+func Fleets() (contract.Kinds, *runtime.Scheme) {
 	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(version, &Server{}, &ServerList{}, &Rack{}, &RackList{}, &Fleet{}, &FleetList{})
@@ -165,13 +166,14 @@ func writeServer(s *Server, u contract.MachineUpdate) error {
 func (s *Servers) read(into *contract.Metadata, state *contract.ReplicatedState) {
 	into.From(s)
 	state.Replicas, state.Selector, state.Template.Labels = contract.SomeAt(s.Spec.Replicas), s.Spec.Selector, s.Spec.Template.Labels
-	state.ObservedReplicas = contract.Some(s.Status.Replicas)
+	state.ObservedReplicas, state.ReadyReplicas = contract.Some(s.Status.Replicas), contract.Some(s.Status.ReadyReplicas)
 }
 
 func (s *Servers) write(metadata contract.MetadataUpdate, u contract.ReplicatedUpdate) {
 	metadata.ApplyTo(s)
 	u.Replicas.ApplyToPointer(&s.Spec.Replicas)
 	u.ObservedReplicas.ApplyTo(&s.Status.Replicas)
+	u.ReadyReplicas.ApplyTo(&s.Status.ReadyReplicas)
 }
 
 func readRack(r *Rack, into *contract.MachineSetState) error {
