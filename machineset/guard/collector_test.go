@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,7 +172,6 @@ func TestNothingIsAskedOrDecidedAboutClustersThatOthersReconcile(t *testing.T) {
 // Gardener issue 657: a whole fleet was deleted after a restart, because the Machines were not known.
 func TestAFleetIsNotDeletedWhileItsMachinesAreNotKnown(t *testing.T) {
 	t.Parallel()
-	empty := func(context.Context) ([]guard.Owner, error) { return nil, nil }
 	tests := map[string]struct {
 		change func(*fleet)
 		says   string
@@ -180,12 +180,6 @@ func TestAFleetIsNotDeletedWhileItsMachinesAreNotKnown(t *testing.T) {
 			f.Store.Inject(fake.Fault{Match: fake.Match("list", f.kind.GVK.GroupKind(), ""), Times: -1,
 				Err: apierrors.NewInternalError(errors.New("etcd is down"))})
 		}, "the Machines could not be read"},
-		"it answers with an empty list": {func(f *fleet) { f.options.Sources = []guard.Source{empty} }, "no Machine at all"},
-		"most of the Machines are gone": {func(f *fleet) {
-			for i := range 4 {
-				f.lose(fmt.Sprintf("m-%d", i))
-			}
-		}, "4 instances have no Machine and 2 have one"},
 		"the provider lists a part and fails": {func(f *fleet) {
 			f.lose("m-0")
 			list := f.options.Calls.List
@@ -263,25 +257,6 @@ func TestAnInstanceThatIsCreatedWhileAPassRunsIsKept(t *testing.T) {
 	require.Equal(t, 9, f.instances())
 }
 
-func TestARestoredBackupAdoptsItsInstances(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, 4, nil)
-	for i := range 4 {
-		name := fmt.Sprintf("m-%d", i)
-		old := f.Get(testenv.Object(f.kind.GVK, name))
-		f.lose(name)
-		restored := testenv.Object(f.kind.GVK, name) // another UID
-		restored.Object["spec"] = old.Object["spec"]
-		f.Create(restored)
-		require.NotEqual(t, old.GetUID(), restored.GetUID())
-		require.Empty(t, f.pass().Orphans)
-	}
-	for range 8 {
-		require.Empty(t, f.pass().Orphans)
-	}
-	require.Equal(t, 4, f.instances())
-}
-
 func TestInstancesBehindInfraMachinesBelongToThem(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 0, nil)
@@ -332,27 +307,45 @@ func TestOneClusterThatCannotBeListedDelaysNoOther(t *testing.T) {
 	require.Equal(t, 2, f.instances())
 }
 
-func TestADeletionThatFailsIsReportedAndRepeated(t *testing.T) {
+func TestADeletionThatFailsIsRepeated(t *testing.T) {
 	t.Parallel()
-	refuse := true
-	f := newFleet(t, 3, func(f *fleet) {
-		remove := f.options.Calls.Delete
-		f.options.Calls.Delete = func(ctx context.Context, r provider.Request) (bool, error) {
-			if refuse {
-				return false, errors.New("it has a lock")
+	for name, tc := range map[string]struct {
+		refusal error
+		fails   bool
+	}{
+		"a lock is a failure":      {errors.New("it has a lock"), true},
+		"a limit of calls is none": {&provider.Error{Class: provider.RateLimited, RetryAfter: time.Hour, Message: "later"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refusal := tc.refusal
+			f := newFleet(t, 3, func(f *fleet) {
+				remove := f.options.Calls.Delete
+				f.options.Calls.Delete = func(ctx context.Context, r provider.Request) (bool, error) {
+					if refusal != nil {
+						return false, refusal
+					}
+					return remove(ctx, r)
+				}
+				f.lose("m-0")
+			})
+			f.pass()
+			f.pass()
+			f.clock.SetTime(f.clock.Now().Add(15 * time.Minute))
+			r, err := f.c.Pass(t.Context())
+			require.Equal(t, tc.fails, err != nil, "%v", err)
+			for _, orphan := range r.Orphans {
+				require.False(t, orphan.Deleted)
 			}
-			return remove(ctx, r)
-		}
-		f.lose("m-0")
-	})
-	f.pass()
-	f.pass()
-	f.clock.SetTime(f.clock.Now().Add(15 * time.Minute))
-	r, err := f.c.Pass(t.Context())
-	require.ErrorContains(t, err, "it has a lock")
-	require.False(t, r.Orphans[0].Deleted)
-	refuse = false
-	require.True(t, f.pass().Orphans[0].Deleted)
+			told := false
+			for len(f.recorder.Events) > 0 {
+				told = strings.Contains(<-f.recorder.Events, guard.EventOrphanNotDeleted) || told
+			}
+			require.Equal(t, tc.fails, told)
+			refusal = nil
+			require.True(t, f.pass().Orphans[0].Deleted)
+		})
+	}
 }
 
 func TestNewCollectorSaysWhatIsMissing(t *testing.T) {

@@ -89,22 +89,17 @@ func TestASecondInstanceOfAMachineIsDeletedAndTheRecordedOneIsNot(t *testing.T) 
 	}
 	require.Contains(t, deleted, second)
 	require.NotContains(t, deleted, instance(0))
-
-	f = newFleet(3)
-	f.facts.Instances[0].ProviderID = "cloud://zone/i-second"
-	f.never(t) // the recorded one is not listed: the provider may have another name for it
-	f = newFleet(3)
-	f.facts.Instances = append(f.facts.Instances, second)
-	f.facts.Owners[0].ProviderID = ""
-	f.never(t) // none is recorded yet
-	f = newFleet(3)
-	f.facts.Instances = append(f.facts.Instances, second)
-	f.facts.Instances[3].ProviderID = ""
-	f.never(t) // a deletion without a provider ID would be one of either
-	f = newFleet(3)
-	f.facts.Instances = append(f.facts.Instances, second)
-	f.facts.Owners[1].ProviderID = second.ProviderID
-	f.never(t) // another Machine has recorded it
+	for _, change := range []func(*orphanFacts){
+		func(f *orphanFacts) { f.Instances = append(f.Instances[1:3], second) }, // the recorded one is not listed: it may have another name
+		func(f *orphanFacts) { f.Owners[0].ProviderID = "" },                    // none is recorded yet
+		func(f *orphanFacts) { f.Instances[3].ProviderID = "" },                 // a deletion without it would be one of either
+		func(f *orphanFacts) { f.Owners[1].ProviderID = second.ProviderID },     // another Machine has recorded it
+	} {
+		f = newFleet(3)
+		f.facts.Instances = append(f.facts.Instances, second)
+		change(&f.facts)
+		f.never(t)
+	}
 }
 
 func TestAPassDeletesNoMoreThanItsLimit(t *testing.T) {

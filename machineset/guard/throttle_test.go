@@ -95,28 +95,3 @@ func TestARateThatIsNotEnoughForAllClustersGivesEachItsTurn(t *testing.T) {
 	}
 	require.Len(t, listed, 2, "each cluster has its turn")
 }
-
-func TestADeletionThatIsThrottledIsNoFailure(t *testing.T) {
-	t.Parallel()
-	throttled := true
-	f := newFleet(t, 3, func(f *fleet) {
-		remove := f.options.Calls.Delete
-		f.options.Calls.Delete = func(ctx context.Context, r provider.Request) (bool, error) {
-			if throttled {
-				return false, &provider.Error{Class: provider.RateLimited, RetryAfter: time.Hour, Message: "later"}
-			}
-			return remove(ctx, r)
-		}
-		f.lose("m-0")
-	})
-	for range 3 {
-		for _, orphan := range f.pass().Orphans {
-			require.False(t, orphan.Deleted)
-		}
-	}
-	for len(f.recorder.Events) > 0 {
-		require.NotContains(t, <-f.recorder.Events, guard.EventOrphanNotDeleted)
-	}
-	throttled = false
-	require.True(t, f.pass().Orphans[0].Deleted)
-}
