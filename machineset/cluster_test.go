@@ -6,10 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
@@ -18,10 +22,16 @@ import (
 	"github.com/machinist-dev/machinist/machineset"
 )
 
-// clusterPort has a Cluster looked up by a function of the test.
-func clusterPort(of func(context.Context, types.NamespacedName) (external.ClusterView, error)) func(ctrl.Manager, *engine.Ports) {
-	return func(_ ctrl.Manager, ports *engine.Ports) {
-		ports.ClusterOf, ports.ClusterEvents = of, (&external.Clusters{}).Source
+// passesWith makes some passes over a set whose Cluster is as it is given.
+func (w *world) passesWith(set *unstructured.Unstructured, view external.ClusterView) {
+	w.t.Helper()
+	r := w.reconciler(func(_ ctrl.Manager, ports *engine.Ports) {
+		ports.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) { return view, nil }
+		ports.ClusterEvents = (&external.Clusters{}).Source
+	})
+	for range 3 {
+		_, err := r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		require.NoError(w.t, err)
 	}
 }
 
@@ -55,19 +65,15 @@ func TestAClusterOwnsASetThatNoOtherOwnerLeads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, fake0(), fake.Loops{})
-			w.create(fake.Cluster("demo"))
+			w := newWorldWith(t, fake.Options{}, fake.Loops{})
+			w.Create(fake.Cluster("demo"))
 			set := w.set("workers", 0)
 			set.SetOwnerReferences(tc.have)
 			set.SetLabels(tc.labels)
-			w.create(set)
-			r := w.reconciler(clusterPort(func(context.Context, types.NamespacedName) (external.ClusterView, error) { return view, nil }))
-			for range 3 {
-				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
-				require.NoError(t, err)
-			}
-			require.Contains(t, w.get(set).GetFinalizers(), machineset.Finalizer)
-			if diff := cmp.Diff(tc.want, w.get(set).GetOwnerReferences()); diff != "" {
+			w.Create(set)
+			w.passesWith(set, view)
+			require.Contains(t, w.Get(set).GetFinalizers(), machineset.Finalizer)
+			if diff := cmp.Diff(tc.want, w.Get(set).GetOwnerReferences()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -80,24 +86,52 @@ func TestASetThatIsLedIsOwnedOnlyByAClusterThatStays(t *testing.T) {
 	for name, stays := range map[string]bool{"it stays": true, "it is gone": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, fake0(), fake.Loops{})
+			w := newWorldWith(t, fake.Options{}, fake.Loops{})
 			cluster := fake.Cluster("demo")
-			w.create(cluster)
+			w.Create(cluster)
 			view := external.ClusterView{Presence: external.Present, GVK: fake.ClusterGVK()}
 			view.State.Key, view.State.UID = client.ObjectKeyFromObject(cluster), cluster.GetUID()
 			if !stays {
-				require.NoError(t, w.client.Delete(t.Context(), cluster))
+				require.NoError(t, w.Client.Delete(t.Context(), cluster))
 			}
 			set := w.set("workers", 0)
 			set.SetFinalizers([]string{machineset.Finalizer})
-			w.create(set)
-			r := w.reconciler(clusterPort(func(context.Context, types.NamespacedName) (external.ClusterView, error) { return view, nil }))
-			for range 3 {
-				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
-				require.NoError(t, err)
-			}
-			owned := len(w.get(set).GetOwnerReferences()) > 0
+			w.Create(set)
+			w.passesWith(set, view)
+			owned := len(w.Get(set).GetOwnerReferences()) > 0
 			require.Equal(t, stays, owned)
 		})
 	}
+}
+
+func TestATemplateThatGoesBeforeItIsOwnedIsNoError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Options{})
+	cluster := fake.Cluster("demo")
+	w.Create(cluster)
+	set := w.set("workers", 0)
+	w.Create(set)
+	tried := 0
+	r := w.reconciler(func(_ ctrl.Manager, ports *engine.Ports) {
+		ports.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
+			view := external.ClusterView{Presence: external.Present, GVK: fake.ClusterGVK()}
+			view.State.Key, view.State.UID = client.ObjectKeyFromObject(cluster), cluster.GetUID()
+			return view, nil
+		}
+		ports.ClusterEvents = (&external.Clusters{}).Source
+		ports.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+				if obj.GetObjectKind().GroupVersionKind() != templateOf(infraGVK()) {
+					return c.Patch(ctx, obj, p, o...)
+				}
+				tried++
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "templates"}, obj.GetName())
+			},
+		})
+	})
+	w.until("try to own the template", func() bool {
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		require.NoError(t, err)
+		return tried != 0
+	})
 }

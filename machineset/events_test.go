@@ -1,7 +1,6 @@
 package machineset_test
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,24 +8,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
 // told waits for an event about a set with a reason, whose type and note begin and contain so: the recorder sends them when it suits it.
 func (w *world) told(reason, kind string, parts ...string) {
 	w.t.Helper()
-	w.eventually("say "+reason, func() string {
+	w.Eventually("say "+reason, func() string {
 		var list eventsv1.EventList
-		require.NoError(w.t, w.client.List(w.t.Context(), &list))
+		require.NoError(w.t, w.Client.List(w.t.Context(), &list))
 		var notes []string
 		for i := range list.Items {
 			e := &list.Items[i]
@@ -42,48 +43,33 @@ func (w *world) told(reason, kind string, parts ...string) {
 	})
 }
 
-func TestEventsSayWhichMachinesASetMakesAndDeletes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 1)
-	w.create(set)
-	w.has(set, 1)
-	name := w.machines()[0].GetName()
-	w.told("SuccessfulCreate", "Normal", fmt.Sprintf("Created Machine %q", name))
-	w.scale(set, 0)
-	w.has(set, 0)
-	w.told("SuccessfulDelete", "Normal", fmt.Sprintf("Deleted Machine %q", name))
-}
-
 func TestOneEventNamesTheFirstOfManyMachines(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{
+		1: `^Deleted Machine "workers-[a-z0-9]+"$`,
 		2: `^Deleted 2 Machines: [^ ,]+, [^ ,]+$`,
 		5: `^Deleted 5 Machines: [^ ,]+, [^ ,]+, [^ ,]+, \.\.\. \(2 more\)$`,
 	} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0()).live()
+			w := newWorld(t, fake.Options{}).live()
 			w.run(machineset.Options{})
 			set := w.set("workers", n)
-			w.create(set)
+			w.Create(set)
 			w.counts(set, int(n)) // as they are: a Machine that changes before it is deleted is deleted in a later pass
+			w.told("SuccessfulCreate", "Normal", "Created ", "workers-")
 			w.scale(set, 0)
 			w.has(set, 0)
-			w.eventually("say it", func() string {
+			w.until("say it", func() bool {
 				var list eventsv1.EventList
-				require.NoError(t, w.client.List(t.Context(), &list))
+				require.NoError(t, w.Client.List(t.Context(), &list))
 				var notes []string
 				for i := range list.Items {
 					if e := &list.Items[i]; e.Reason == "SuccessfulDelete" {
 						notes = append(notes, e.Note)
 					}
 				}
-				if len(notes) != 1 || !regexp.MustCompile(want).MatchString(notes[0]) {
-					return fmt.Sprintf("want %s, got %q", want, notes)
-				}
-				return ""
+				return len(notes) == 1 && regexp.MustCompile(want).MatchString(notes[0])
 			})
 		})
 	}
@@ -91,65 +77,98 @@ func TestOneEventNamesTheFirstOfManyMachines(t *testing.T) {
 
 func TestEventsSayWhichMachinesASetAdoptsAndReleases(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	orphan := object(w.kinds.Machine.GVK, "orphan")
-	orphan.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
-	orphan.Object["spec"] = map[string]any{"clusterName": "demo"}
-	w.create(orphan)
-	w.store.ResetRequests()
+	w := newWorld(t, fake.Options{}).live()
+	orphan := w.stray("orphan", "workers")
+	w.Store.ResetRequests()
 	w.run(machineset.Options{})
 	set := w.set("workers", 1)
-	w.create(set)
+	w.Create(set)
 	w.told("SuccessfulAdopt", "Normal", `Adopted Machine "orphan"`)
-	w.eventually("count it, and record what it gives it", func() string {
-		n, _, _ := unstructured.NestedInt64(w.get(set).Object, "status", "replicas")
-		if _, recorded := w.get(orphan).GetAnnotations()["machinist.dev/given"]; n != 1 || !recorded {
-			return w.describe(set)
-		}
-		return ""
+	w.until("count it, and record what it gives it", func() bool {
+		n := testenv.Number(w.Get(set), "status", "replicas")
+		_, recorded := w.Get(orphan).GetAnnotations()["machinist.dev/given"]
+		return n == 1 && recorded
 	})
-	require.Zero(t, w.store.CountRequests(fake.Match("create", w.kinds.Machine.GVK.GroupKind(), "")), "there is one already")
-	w.change(orphan, func(u *unstructured.Unstructured) {
+	require.Zero(t, w.Store.CountRequests(fake.Match("create", w.kinds.Machine.GVK.GroupKind(), "")), "there is one already")
+	w.Change(orphan, func(u *unstructured.Unstructured) {
 		u.SetLabels(map[string]string{"pool": "quarantine", contract.ClusterNameLabel: "demo"})
 	})
 	w.told("SuccessfulRelease", "Normal", `Released Machine "orphan"`)
+	w.until("replace it", func() bool { return metav1.GetControllerOf(w.Get(orphan)) == nil && len(w.machines()) == 2 })
 }
 
-func TestEventsSayWhatASetCouldNotDo(t *testing.T) {
+func TestEventsOfWhatASetCouldNotDo(t *testing.T) {
+	const denied = "denied the request"
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	refuse := func(verb string, name string) (mend func()) {
-		return w.store.Inject(fake.Fault{Times: -1,
-			Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, name, errors.New("not today")),
-			Match: func(r fake.Request) bool {
-				return r.UserAgent == userAgent && r.Verb == verb && r.GVK.Kind == w.kinds.Machine.GVK.Kind && (name == "" || r.Name == name)
-			}})
-	}
-	orphan := object(w.kinds.Machine.GVK, "orphan")
-	orphan.SetLabels(map[string]string{"pool": "adopting", contract.ClusterNameLabel: "demo"})
-	orphan.Object["spec"] = map[string]any{"clusterName": "demo"}
-	w.create(orphan)
-	mendAdoption := refuse("patch", "orphan")
+	w := newWorld(t, fake.Options{}).live()
+	w.stray("orphan", "adopting")
+	mendAdoption := w.refuses("patch", "orphan")
 	w.run(machineset.Options{Options: pass.Options{StatusDelay: 10 * time.Millisecond}})
-	w.create(w.set("adopting", 1))
-	w.told("FailedAdopt", "Warning", `Failed to adopt Machine "orphan"`, "not today")
+	w.Create(w.set("adopting", 1))
+	w.told("FailedAdopt", "Warning", `Failed to adopt Machine "orphan"`, denied)
 	mendAdoption()
 
-	mendCreation := refuse("create", "")
+	mendCreation := w.refuses("create", "")
 	set := w.set("workers", 1)
-	w.create(set)
-	w.told("FailedCreate", "Warning", "Failed to create Machines", "not today")
+	w.Create(set)
+	w.told("FailedCreate", "Warning", "Failed to create Machines", denied)
 	mendCreation()
-	w.eventually("have a Machine", func() string {
-		if fresh := w.get(set); fresh != nil {
-			if n, _, _ := unstructured.NestedInt64(fresh.Object, "status", "replicas"); n == 1 {
+	w.Eventually("have a Machine", func() string {
+		if fresh := w.Get(set); fresh != nil {
+			if testenv.Number(fresh, "status", "replicas") == 1 {
 				return ""
 			}
 		}
 		return w.describe(set)
 	})
-	mendDeletion := refuse("delete", "")
+	mendDeletion := w.refuses("delete", "")
 	w.scale(set, 0)
-	w.told("FailedDelete", "Warning", "Failed to delete Machines", "not today")
+	w.told("FailedDelete", "Warning", "Failed to delete Machines", denied)
 	mendDeletion()
+}
+
+// says writes a condition of a Machine, as its own controller does.
+func (w *world) says(m *unstructured.Unstructured, kind, status, message string) {
+	w.t.Helper()
+	base := m.DeepCopy()
+	require.NoError(w.t, unstructured.SetNestedSlice(m.Object, []any{map[string]any{
+		"type": kind, "status": status, "reason": "Because", "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}, "status", "conditions"))
+	require.NoError(w.t, w.Client.Status().Patch(w.t.Context(), m, client.MergeFrom(base)))
+}
+
+// A cache lists Machines in any order, and a message that follows it is written again and again.
+func TestMachinesAreNamedInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Options{}) // no controller reconciles the Machines
+	w.run(machineset.Options{})
+	set := w.set("workers", 6)
+	w.Create(set)
+	w.has(set, 6)
+	names := w.names()
+	for _, m := range w.machines() {
+		w.says(&m, "Ready", "False", "no network")
+	}
+	want := ""
+	for _, name := range names[:3] {
+		want += "* Machine " + name + ": no network\n"
+	}
+	w.conditionSays(set, contract.ConditionMachinesReady, want+"* And 3 more")
+}
+
+// Cluster API counts by the labels of the template alone, not by those that it adds for itself.
+func TestFullyLabeledMachinesHaveTheLabelsOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Options{Admit: func(obj *unstructured.Unstructured) { // a webhook that strips a label
+		if obj.GetKind() == "Machine" {
+			unstructured.RemoveNestedField(obj.Object, "metadata", "labels", contract.SetNameLabel)
+		}
+	}})
+	w.run(machineset.Options{})
+	set := w.set("workers", 2)
+	w.Create(set)
+	w.has(set, 2)
+	w.Eventually("count both Machines", func() string {
+		return cmp.Diff(int64(2), testenv.Number(w.Get(set), "status", "deprecated", "v1beta1", "fullyLabeledReplicas"))
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"log"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -81,4 +82,17 @@ func ExampleSteps() {
 	// remediate
 	// remove-finalizer
 	// status
+}
+
+// Run the reconciler in a controller of your own, which decides what is reconciled when.
+func ExampleReconciler() {
+	_ = func(r *machineset.Reconciler, mine func(reconcile.Request) bool) reconcile.Func {
+		return func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			if !mine(request) {
+				return reconcile.Result{}, nil
+			}
+			return r.Reconcile(ctx, request)
+		}
+	}
+	// Output:
 }

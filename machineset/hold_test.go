@@ -20,18 +20,18 @@ import (
 
 func TestASetWithoutItsTemplateSaysSoAndGoesOnWhenThereIsOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	template := w.template(infraGVK())
-	require.NoError(t, w.client.Delete(t.Context(), template))
+	require.NoError(t, w.Client.Delete(t.Context(), template))
 	w.run(machineset.Options{})
 	set := w.set("workers", 2)
-	w.create(set)
+	w.Create(set)
 	text := "Scaling up from 0 to 2 replicas is blocked because:\n* FakeMachineTemplate does not exist"
 	c := w.conditionSays(set, contract.ConditionScalingUp, text)
 	require.Equal(t, text, c.Message)
 	require.Equal(t, metav1.ConditionTrue, c.Status)
 	require.Empty(t, w.machines())
-	w.create(w.template(infraGVK()))
+	w.Create(w.template(infraGVK()))
 	w.has(set, 2)
 }
 
@@ -42,9 +42,7 @@ func TestWhatKeepsASetFromCreatingIsReported(t *testing.T) {
 		says   string
 	}{
 		"creation is switched off": {
-			func(u *unstructured.Unstructured) {
-				u.SetAnnotations(map[string]string{machineset.DisableCreateAnnotation: "true"})
-			},
+			fake.WithAnnotations(map[string]string{machineset.DisableCreateAnnotation: "true"}),
 			"annotation cluster.x-k8s.io/disable-machine-create is true"},
 		"new Machines would not be its own": {
 			func(u *unstructured.Unstructured) {
@@ -52,79 +50,61 @@ func TestWhatKeepsASetFromCreatingIsReported(t *testing.T) {
 			},
 			"does not match the labels of the template"},
 		"names would be alike": {
-			func(u *unstructured.Unstructured) {
-				_ = unstructured.SetNestedField(u.Object, "worker", "spec", "machineNaming", "template")
-			},
+			fake.WithField("worker", "spec", "machineNaming", "template"),
 			"it must contain {{ .random }}"},
 		"the ledger cannot be read": {
 			func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{scale.LedgerAnnotation: "?"}) },
 			"annotation machinist.dev/creations"},
 		"the template is none": {
-			func(u *unstructured.Unstructured) {
-				_ = unstructured.SetNestedField(u.Object, "Nothing", "spec", "template", "spec", "infrastructureRef", "kind")
-			},
+			fake.WithField("Nothing", "spec", "template", "spec", "infrastructureRef", "kind"),
 			"CustomResourceDefinition"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0()).live()
+			w := newWorld(t, fake.Options{}).live()
 			w.run(machineset.Options{})
 			set := w.set("workers", 2)
 			tc.change(set)
-			w.create(set)
+			w.Create(set)
 			w.conditionSays(set, contract.ConditionScalingUp, tc.says)
 			require.Empty(t, w.machines())
-			require.NoError(t, w.client.Delete(t.Context(), set))
-			w.eventually("the set to go", func() string {
-				if w.get(set) != nil {
-					return w.describe(set)
-				}
-				return ""
-			})
+			require.NoError(t, w.Client.Delete(t.Context(), set))
+			w.Gone(set)
 		})
 	}
 }
 
 func TestAPausedSetIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	w.run(machineset.Options{})
 	set := w.set("workers", 2)
 	set.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
-	w.create(set)
+	w.Create(set)
 	c := w.conditionSays(set, contract.ConditionPaused, "MachineSet has the cluster.x-k8s.io/paused annotation")
 	require.Equal(t, metav1.ConditionTrue, c.Status)
 	require.Empty(t, w.machines())
-	w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.Change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
 	w.has(set, 2)
 }
 
 func TestASetOfAnotherControllerIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	w.run(machineset.Options{Options: pass.Options{WatchFilter: "mine"}})
 	other, own := w.set("other", 2), w.set("workers", 2)
 	own.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
-	w.create(other, own)
+	w.Create(other, own)
 	w.has(own, 2)
-	require.Empty(t, w.get(other).GetFinalizers())
+	require.Empty(t, w.Get(other).GetFinalizers())
 }
 
 func TestASetThatIsDeletedWithOrphanLeavesItsMachines(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 3)
-	w.create(set)
-	w.has(set, 3)
-	require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	w.eventually("the set to go", func() string {
-		if w.get(set) != nil {
-			return w.describe(set)
-		}
-		return ""
-	})
+	w, set := newSet(t, 3)
+	require.NoError(t, w.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	w.Gone(set)
 	machines := w.machines()
 	require.Len(t, machines, 3)
 	for i := range machines {
@@ -138,22 +118,13 @@ func TestASetInDeletionWaitsForItsMachines(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0()).live()
-			w.run(machineset.Options{})
-			set := w.set("workers", 2)
-			w.create(set)
-			w.has(set, 2)
+			w, set := newSet(t, 2)
 			w.lives.Hold(true)
-			require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(policy)))
+			require.NoError(t, w.Client.Delete(t.Context(), set, client.PropagationPolicy(policy)))
 			w.conditionSays(set, contract.ConditionDeleting, "Deleting 2 Machines")
 			w.lives.Hold(false)
 			w.has(set, 0)
-			w.eventually("the set to go", func() string {
-				if w.get(set) != nil {
-					return w.describe(set)
-				}
-				return ""
-			})
+			w.Gone(set)
 		})
 	}
 }
@@ -161,41 +132,32 @@ func TestASetInDeletionWaitsForItsMachines(t *testing.T) {
 // The first pass of a process may be over a set in deletion, which needs no templates: their kinds are not watched yet.
 func TestASetInDeletionIsLetGoByAProcessThatHasWatchedNothingYet(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, fake0(), fake.Loops{}).live() // no garbage collector: it would let go of the Machines itself
+	w := newWorldWith(t, fake.Options{}, fake.Loops{}).live() // no garbage collector: it would let go of the Machines itself
 	stop := w.run(machineset.Options{})
 	set := w.set("workers", 1)
-	w.create(set)
+	w.Create(set)
 	w.has(set, 1)
 	stop()
-	require.NoError(t, w.client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	require.NoError(t, w.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	mgr := w.Manager(userAgent, ctrl.Options{Cache: cache.Options{ReaderFailOnMissingInformer: true}})
 	_, err := machineset.SetupWithManager(t.Context(), mgr, w.kinds, machineset.Options{})
 	require.NoError(t, err)
-	w.start(mgr)
-	w.eventually("the set to be let go", func() string {
-		if slices.Contains(w.get(set).GetFinalizers(), machineset.Finalizer) {
-			return w.describe(set)
-		}
-		return ""
-	})
+	w.Run(mgr)
+	w.until("the set to be let go", func() bool { return !slices.Contains(w.Get(set).GetFinalizers(), machineset.Finalizer) })
 	require.Len(t, w.machines(), 1)
 }
 
 func TestAFrozenSetCreatesNothingAndStillDeletes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 2)
-	w.create(set)
-	w.has(set, 2)
-	w.change(set, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{scale.FreezeLabel: "True"}) })
+	w, set := newSet(t, 2)
+	w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{scale.FreezeLabel: "True"}) })
 	w.scale(set, 5)
 	c := w.conditionSays(set, contract.ConditionScalingUp, "Scaling up from 2 to 5 replicas is blocked because:\n* the set is frozen")
 	require.Equal(t, scale.ReasonFrozen, c.Reason)
 	require.Len(t, w.machines(), 2)
 	w.scale(set, 1)
 	w.has(set, 1)
-	w.change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
 	w.scale(set, 3)
 	w.has(set, 3)
 }

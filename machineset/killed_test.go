@@ -8,9 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 )
 
@@ -75,28 +77,28 @@ func (p *mortal) writes() int {
 func (w *world) runMortal(agent string, killAt int, applied bool) (*mortal, func()) {
 	w.t.Helper()
 	p := &mortal{agent: agent, killAt: killAt, applied: applied, dead: make(chan struct{})}
-	w.store.Inject(fake.Fault{Err: errKilled, Times: -1, Match: p.isLost})
-	w.store.Inject(fake.Fault{Err: errKilled, Lose: true, Times: 1, Match: p.isLast})
-	mgr := w.manager(agent)
+	w.Store.Inject(fake.Fault{Err: errKilled, Times: -1, Match: p.isLost})
+	w.Store.Inject(fake.Fault{Err: errKilled, Lose: true, Times: 1, Match: p.isLast})
+	mgr := w.Manager(agent, ctrl.Options{})
 	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, machineset.Options{
 		Options: pass.Options{StatusDelay: -1},
 	})
 	require.NoError(w.t, err)
-	return p, w.start(mgr)
+	return p, w.Run(mgr)
 }
 
 // story is what happens to a set, whoever works on it.
 func (w *world) story(set *unstructured.Unstructured, isDead func() bool, then func()) {
 	for _, n := range []int{3, 1, 0} {
-		switch fresh := w.get(set); {
+		switch fresh := w.Get(set); {
 		case n == 3:
-			w.create(set)
+			w.Create(set)
 		case n == 0:
-			require.NoError(w.t, w.client.Delete(w.t.Context(), fresh))
+			require.NoError(w.t, w.Client.Delete(w.t.Context(), fresh))
 		default:
 			w.scale(set, int64(n))
 		}
-		w.eventually("the end of a chapter, or of the process", func() string {
+		w.Eventually("the end of a chapter, or of the process", func() string {
 			if isDead() || w.atEnd(set, n) {
 				return ""
 			}
@@ -107,29 +109,23 @@ func (w *world) story(set *unstructured.Unstructured, isDead func() bool, then f
 		}
 		w.has(set, n)
 	}
-	w.eventually("the set to go", func() string {
-		if w.get(set) != nil {
-			return w.describe(set)
-		}
-		return ""
-	})
+	w.Gone(set)
 	w.oneForEachSlot()
 }
 
 func (w *world) atEnd(set *unstructured.Unstructured, n int) bool {
-	fresh := w.get(set)
+	fresh := w.Get(set)
 	if fresh == nil || len(w.machines()) != n {
 		return fresh == nil && n == 0
 	}
-	got, _, _ := unstructured.NestedInt64(fresh.Object, "status", "replicas")
-	return got == int64(n)
+	return testenv.Number(fresh, "status", "replicas") == int64(n)
 }
 
 // The process is killed right before and right after each of its writes, and a new one goes on. How many writes there are is counted
 // in an undisturbed run.
 func TestAProcessThatIsKilledAtAnyWriteIsContinuedToTheSameEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	first, _ := w.runMortal("first", 0, false)
 	w.story(w.set("workers", 3), func() bool { return false }, func() {})
 	writes := first.writes()
@@ -152,7 +148,7 @@ func TestAProcessThatIsKilledAtAnyWriteIsContinuedToTheSameEnd(t *testing.T) {
 }
 
 func killed(t *testing.T, k int, applied bool) {
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	p, stop := w.runMortal("first", k, applied)
 	once := sync.OnceFunc(func() {
 		stop()

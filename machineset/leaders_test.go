@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset"
 )
@@ -32,7 +33,7 @@ type leader struct {
 
 func newLeader(w *world, h *history, clock *clocktesting.FakePassiveClock, random *rand.Rand, dies func() bool) *leader {
 	l := &leader{w: w, clock: clock, random: random, cache: newLagged(h)}
-	l.spy = &spy{Client: w.client, history: h, gvks: w.tracked(), dies: dies, watch: w.boundsHold}
+	l.spy = &spy{Client: w.Client, history: h, gvks: w.tracked(), dies: dies, watch: w.boundsHold}
 	l.restart()
 	return l
 }
@@ -43,7 +44,7 @@ func (l *leader) restart() {
 	for _, gvk := range l.w.tracked() {
 		l.cache.at[gvk.Kind] = l.cache.history.length(gvk.Kind) - 1
 	}
-	r, err := machineset.New(l.w.kinds, engine.Ports{Client: l.spy, Cache: l.cache, APIReader: l.w.client},
+	r, err := machineset.New(l.w.kinds, engine.Ports{Client: l.spy, Cache: l.cache, APIReader: l.w.Client},
 		machineset.Options{Options: engine.Options{Clock: l.clock, StatusDelay: -1}})
 	require.NoError(l.w.t, err)
 	require.NoError(l.w.t, r.IndexMachines(l.w.t.Context()))
@@ -52,7 +53,7 @@ func (l *leader) restart() {
 
 // pass makes one pass with what the caches show, and reports whether the process lives.
 func (l *leader) pass(key client.ObjectKey) bool {
-	obj := object(l.w.kinds.Set.GVK, key.Name)
+	obj := testenv.Object(l.w.kinds.Set.GVK, key.Name)
 	if l.cache.Get(l.w.t.Context(), key, obj) != nil {
 		return true
 	}
@@ -91,19 +92,14 @@ func TestTwoLeadersWithLateCachesNeverMakeASecondMachineForASlot(t *testing.T) {
 
 func twoLeaders(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
-	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	w := newWorldWith(t, fake.Options{}, fake.Loops{})
 	var options []fake.Option
 	if seed%3 == 0 {
 		options = append(options, fake.WithField("{{ .random }}", "spec", "machineNaming", "template"))
 	}
-	set := w.set("workers", 1+random.Int64N(6), options...)
-	w.create(set)
-	h := &history{store: w.client, kinds: map[string][]snapshot{}}
-	h.note(t.Context(), w.tracked()...)
-	h.kinds[w.kinds.Machine.GVK.Kind] = []snapshot{{version: set.GetResourceVersion()}}
 	dies := func() bool { return random.IntN(25) == 0 }
-	leaders := []*leader{newLeader(w, h, clock, random, dies), newLeader(w, h, clock, random, dies)}
+	l := newWorldOfLeaders(t, 1+random.Int64N(6), options, random, func(*world) bool { return dies() })
+	w, set, h, clock := l.world, l.set, l.history, l.leader.clock
+	leaders := []*leader{l.leader, newLeader(w, h, clock, random, dies)}
 	key := client.ObjectKeyFromObject(set)
 	for range 150 {
 		clock.SetTime(clock.Now().Add(time.Duration(random.IntN(120)) * time.Second))
@@ -128,12 +124,12 @@ func twoLeaders(t *testing.T, seed uint64) {
 		w.finish(h, random)
 	}
 	w.oneForEachSlot()
-	desired, _, _ := unstructured.NestedInt64(w.get(set).Object, "spec", "replicas")
+	desired := testenv.Number(w.Get(set), "spec", "replicas")
 	require.Len(t, w.machines(), int(desired), w.describe(set))
 	for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK()} {
 		used := 0
-		for _, part := range w.list(gvk) {
-			if w.get(object(w.kinds.Machine.GVK, part.GetName())) != nil {
+		for _, part := range w.List(gvk) {
+			if w.Get(testenv.Object(w.kinds.Machine.GVK, part.GetName())) != nil {
 				used++
 				continue
 			}
@@ -153,7 +149,7 @@ func (w *world) boundsHold(verb string, obj client.Object) {
 	if obj.GetObjectKind().GroupVersionKind() != w.kinds.Machine.GVK {
 		return
 	}
-	desired, _, _ := unstructured.NestedInt64(w.get(object(w.kinds.Set.GVK, "workers")).Object, "spec", "replicas")
+	desired := testenv.Number(w.Get(testenv.Object(w.kinds.Set.GVK, "workers")), "spec", "replicas")
 	machines, active := w.machines(), 0
 	for i := range machines {
 		if machines[i].GetDeletionTimestamp() == nil {
@@ -176,16 +172,16 @@ func (w *world) finish(h *history, random *rand.Rand) {
 			continue
 		}
 		for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK()} {
-			require.NoError(w.t, client.IgnoreNotFound(w.client.Delete(w.t.Context(), object(gvk, m.GetName()))))
+			require.NoError(w.t, client.IgnoreNotFound(w.Client.Delete(w.t.Context(), testenv.Object(gvk, m.GetName()))))
 		}
-		w.change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+		w.Change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 		h.note(w.t.Context(), w.tracked()...)
 	}
 	for _, m := range w.machines() { // and a Machine takes over what it refers to
 		for _, gvk := range []schema.GroupVersionKind{infraGVK(), bootstrapGVK()} {
-			part := w.get(object(gvk, m.GetName()))
+			part := w.Get(testenv.Object(gvk, m.GetName()))
 			if part != nil && metav1.GetControllerOf(part) == nil {
-				w.change(part, func(u *unstructured.Unstructured) {
+				w.Change(part, func(u *unstructured.Unstructured) {
 					u.SetOwnerReferences([]metav1.OwnerReference{{
 						APIVersion: m.GetAPIVersion(), Kind: m.GetKind(), Name: m.GetName(), UID: m.GetUID(), Controller: new(true),
 					}})

@@ -4,19 +4,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -30,16 +28,14 @@ func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 		})
 	}
 	said := func(w *world, set *unstructured.Unstructured) {
-		w.change(set, func(u *unstructured.Unstructured) {
-			u.SetAnnotations(withKey(u.GetAnnotations(), machineset.RestoredAnnotation, string(set.GetUID())))
-		})
+		w.Change(set, annotated(machineset.RestoredAnnotation, string(set.GetUID())))
 	}
 	machine := func(w *world, name string, owners ...metav1.OwnerReference) {
-		m := object(w.kinds.Machine.GVK, name)
+		m := testenv.Object(w.kinds.Machine.GVK, name)
 		m.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
 		m.Object["spec"] = map[string]any{"clusterName": "demo"}
 		m.SetOwnerReferences(owners)
-		w.create(m)
+		w.Create(m)
 	}
 	for name, tc := range map[string]struct {
 		options machineset.Options
@@ -57,20 +53,17 @@ func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 		"until no more are wanted": {end: func(w *world, set *unstructured.Unstructured) {
 			w.scale(set, 2)
 			w.conditionSays(set, contract.ConditionScalingUp, "")
-			w.eventually("end the wait", func() string {
-				if strings.Contains(w.get(set).GetAnnotations()[scale.LedgerAnnotation], "of-the-old-cluster") {
-					return w.describe(set)
-				}
-				return ""
+			w.until("end the wait", func() bool {
+				return !strings.Contains(w.Get(set).GetAnnotations()[scale.LedgerAnnotation], "of-the-old-cluster")
 			})
 			w.scale(set, 3)
 		}, made: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, fake0(), fake.Loops{}) // no garbage collector
+			w := newWorldWith(t, fake.Options{}, fake.Loops{}) // no garbage collector
 			set := w.set("workers", 3, led)
-			w.create(set)
+			w.Create(set)
 			stop := w.run(tc.options)
 			c := w.conditionSays(set, contract.ConditionScalingUp, "0 of 3 are there")
 			require.Equal(t, machineset.ReasonMachinesNotRestored, c.Reason)
@@ -83,73 +76,53 @@ func TestASetThatWasRestoredBeforeItsMachinesWaitsForThem(t *testing.T) {
 			machine(w, "b")
 			w.conditionSays(set, contract.ConditionScalingUp, "2 of 3 are there")
 			tc.end(w, set)
-			w.eventually("have three Machines", func() string {
-				if c := w.condition(set, contract.ConditionScalingUp); c.Status != metav1.ConditionFalse || len(w.machines()) != 3 {
-					return w.describe(set)
-				}
-				return ""
+			w.until("have three Machines", func() bool {
+				return w.condition(set, contract.ConditionScalingUp).Status == metav1.ConditionFalse && len(w.machines()) == 3
 			})
 			for _, name := range []string{"a", "b"} {
-				m := w.get(object(w.kinds.Machine.GVK, name))
+				m := w.Get(testenv.Object(w.kinds.Machine.GVK, name))
 				require.NotNil(t, m)
 				require.Nil(t, m.GetDeletionTimestamp(), name)
 			}
-			require.Len(t, w.list(infraGVK()), tc.made, "what was restored is not made again")
-			ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
+			require.Len(t, w.List(infraGVK()), tc.made, "what was restored is not made again")
+			ledger, err := scale.ParseLedger(w.Get(set).GetAnnotations()[scale.LedgerAnnotation])
 			require.NoError(t, err)
 			require.Equal(t, set.GetUID(), ledger.Set)
 		})
 	}
 }
 
-func TestASetWhoseLedgerWasPutBackGoesOnBehindAllItsSlots(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 2)
-	w.create(set)
-	w.has(set, 2)
-	w.change(set, func(u *unstructured.Unstructured) { // a manifest of before is applied once more
-		u.SetAnnotations(map[string]string{scale.LedgerAnnotation: `{"next":1}`})
-		require.NoError(t, unstructured.SetNestedField(u.Object, int64(3), "spec", "replicas"))
-	})
-	w.has(set, 3)
-	w.oneForEachSlot()
-}
-
 // What cannot be read may say that a slot is taken: what was made for it is still wanted when a person has corrected the ledger.
 func TestNothingIsCleanedUpWhileTheLedgerCannotBeRead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	set := w.set("workers", 1)
 	set.SetAnnotations(map[string]string{scale.LedgerAnnotation: "?"})
-	w.create(set)
-	part := object(infraGVK(), w.nameOf(set, 1))
+	w.Create(set)
+	part := testenv.Object(infraGVK(), w.nameOf(set, 1))
 	part.SetAnnotations(scale.Stamp{Set: set.GetUID(), Slot: 1}.Annotations())
 	part.SetLabels(map[string]string{contract.SetNameLabel: "workers"})
-	w.create(part)
+	w.Create(part)
 	w.run(machineset.Options{})
 	for n := range int64(5) { // a pass ends with what it writes into the status
 		w.scale(set, n+2)
 		w.conditionSays(set, contract.ConditionScalingUp, fmt.Sprintf("from 0 to %d replicas", n+2))
 		w.conditionSays(set, contract.ConditionScalingUp, "annotation machinist.dev/creations")
 	}
-	require.NotNil(t, w.get(part), "it was cleaned up")
+	require.NotNil(t, w.Get(part), "it was cleaned up")
 	w.scale(set, 1)
-	w.change(set, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{scale.LedgerAnnotation: fmt.Sprintf(`{"next":2,"pending":[{"slot":1,"name":%q}]}`, part.GetName())})
-	})
+	w.Change(set, fake.WithAnnotations(map[string]string{scale.LedgerAnnotation: fmt.Sprintf(`{"next":2,"pending":[{"slot":1,"name":%q}]}`, part.GetName())}))
 	w.has(set, 1)
 	require.Equal(t, part.GetName(), w.machines()[0].GetName())
-	require.Equal(t, part.GetUID(), w.get(part).GetUID())
+	require.Equal(t, part.GetUID(), w.Get(part).GetUID())
 }
 
 func TestASetWhoseNamesRunOutSaysSo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	w.run(machineset.Options{})
 	set := w.set("workers", 30, fake.WithField(`w{{ printf "%.1s" .random }}`, "spec", "machineNaming", "template"))
-	w.create(set)
+	w.Create(set)
 	w.conditionSays(set, contract.ConditionScalingUp, "give it more random characters")
 	w.scale(set, 2)
 	w.has(set, 2)
@@ -163,13 +136,13 @@ func (w *world) reconciler(change func(ctrl.Manager, *pass.Ports)) *machineset.R
 
 func (w *world) reconcilerWith(options machineset.Options, change func(ctrl.Manager, *pass.Ports)) *machineset.Reconciler {
 	w.t.Helper()
-	mgr := w.manager(userAgent)
+	mgr := w.Manager(userAgent, ctrl.Options{})
 	ports := pass.PortsFromManager(mgr)
 	change(mgr, &ports)
 	r, err := machineset.New(w.kinds, ports, options)
 	require.NoError(w.t, err)
 	require.NoError(w.t, r.IndexMachines(w.t.Context()))
-	w.start(mgr)
+	w.Run(mgr)
 	require.True(w.t, mgr.GetCache().WaitForCacheSync(w.t.Context()))
 	return r
 }
@@ -177,7 +150,7 @@ func (w *world) reconcilerWith(options machineset.Options, change func(ctrl.Mana
 // fails waits for a pass to fail with a text.
 func (w *world) fails(r *machineset.Reconciler, set *unstructured.Unstructured, text string) {
 	w.t.Helper()
-	w.eventually("fail", func() string {
+	w.Eventually("fail", func() string {
 		result, err := r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
 		if err == nil {
 			return "it says that all is well, and asks for " + result.RequeueAfter.String()
@@ -192,15 +165,15 @@ func (w *world) fails(r *machineset.Reconciler, set *unstructured.Unstructured, 
 // A pass that is tried again in silence, each second, tells a person nothing.
 func TestAProblemWithTheKindOfAPartIsReportedWhenItDelaysTheMachine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	stop := w.run(machineset.Options{})
 	set := w.set("workers", 1)
-	w.create(set)
+	w.Create(set)
 	w.has(set, 1)
 	stop()
 	crd := fake.CRD(infraGVK(), contract.V1Beta2)
-	w.change(crd, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
-	w.change(set, fake.WithField("b", "spec", "template", "metadata", "labels", "tier"))
+	w.Change(crd, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.Change(set, fake.WithField("b", "spec", "template", "metadata", "labels", "tier"))
 	w.fails(w.reconciler(func(ctrl.Manager, *pass.Ports) {}), set, "has no supported contract label")
 }
 
@@ -217,37 +190,25 @@ func TestAControlPlaneThatCannotBeReadKeepsASetFromCreatingOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0()).live()
-			w.create(fake.CRD(plane, contract.V1Beta2))
-			control := object(plane, "demo")
+			w := newWorld(t, fake.Options{}).live()
+			w.Create(fake.CRD(plane, contract.V1Beta2))
+			control := testenv.Object(plane, "demo")
 			control.Object["spec"] = map[string]any{"version": "v1.36"}
-			w.create(control)
+			w.Create(control)
 			control.Object["status"] = map[string]any{"version": "v1.36.3"}
-			require.NoError(t, w.client.Status().Update(t.Context(), control))
-			w.create(fake.Cluster("demo",
+			require.NoError(t, w.Client.Status().Update(t.Context(), control))
+			w.Create(fake.Cluster("demo",
 				fake.WithField(map[string]any{"apiGroup": plane.Group, "kind": plane.Kind, "name": "demo"}, "spec", "controlPlaneRef")))
-			mgr := w.manager(userAgent)
-			clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
-			require.NoError(t, err)
-			ports := pass.PortsFromManager(mgr)
-			ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
-			r, err := machineset.New(w.kinds, ports, machineset.Options{Options: pass.Options{StatusDelay: -1}})
-			require.NoError(t, err)
-			require.NoError(t, r.AddToManager(t.Context(), mgr))
-			w.start(mgr)
+			mgr := w.runWithClusters()
 			set := w.set("workers", 2)
-			w.create(set)
+			w.Create(set)
 			w.has(set, 2)
-			w.change(control, func(u *unstructured.Unstructured) {
-				require.NoError(t, unstructured.SetNestedField(u.Object, tc.version, "spec", "version"))
-			})
-			w.eventually("the cache to show the version", func() string { // the set may be shown before its control plane is
-				have := object(plane, "demo")
+			w.Change(control, fake.WithField(tc.version, "spec", "version"))
+			w.until("the cache to show the version", func() bool { // the set may be shown before its control plane is
+				have := testenv.Object(plane, "demo")
 				require.NoError(t, mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(have), have))
-				if version, _, _ := unstructured.NestedFieldNoCopy(have.Object, "spec", "version"); version != tc.version {
-					return "it does not"
-				}
-				return ""
+				version, _, _ := unstructured.NestedFieldNoCopy(have.Object, "spec", "version")
+				return version == tc.version
 			})
 			w.scale(set, 3)
 			w.conditionSays(set, contract.ConditionScalingUp, tc.says)
@@ -261,41 +222,13 @@ func TestAControlPlaneThatCannotBeReadKeepsASetFromCreatingOnly(t *testing.T) {
 // whether or not the caches of the next process show it.
 func TestAMachineOnItsWayOutCountsAlthoughTheCachesHaveYetToShowIt(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, fake0(), fake.Loops{})
-	set := w.set("workers", 1)
-	w.create(set)
-	h := &history{store: w.client, kinds: map[string][]snapshot{}}
-	h.note(t.Context(), w.tracked()...)
-	h.kinds[w.kinds.Machine.GVK.Kind] = []snapshot{{version: set.GetResourceVersion()}}
-	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	made := func() bool { return len(w.machines()) > 0 }
-	first := newLeader(w, h, clock, nil, made)
-	key := client.ObjectKeyFromObject(set)
-	for range 10 {
-		first.catchUpWholly()
-		if !first.pass(key) {
-			break
-		}
-	}
-	machines := w.machines()
-	require.Len(t, machines, 1)
-	require.NoError(t, w.client.Delete(t.Context(), &machines[0]))
-
-	next := newLeader(w, h, clock, nil, func() bool { return false })
-	for range 5 {
-		clock.SetTime(clock.Now().Add(time.Minute))
-		next.catchUpWholly()
-		next.cache.at[w.kinds.Machine.GVK.Kind] = 0
-		next.pass(key)
-	}
-	require.Len(t, w.machines(), 1, w.describe(set))
-	w.change(&machines[0], func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-	h.note(t.Context(), w.tracked()...)
-	for range 5 {
-		clock.SetTime(clock.Now().Add(time.Minute))
-		next.catchUpWholly()
-		next.pass(key)
-	}
-	require.Len(t, w.machines(), 1, "now there is room")
-	require.NotEqual(t, machines[0].GetName(), w.machines()[0].GetName())
+	l := newHalfLed(t)
+	machines := l.machines()
+	require.NoError(t, l.Client.Delete(t.Context(), &machines[0]))
+	l.passes(5, func(at map[string]int) { at[l.kinds.Machine.GVK.Kind] = 0 })
+	require.Len(t, l.machines(), 1, l.describe(l.set))
+	l.Change(&machines[0], func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	l.settle()
+	require.Len(t, l.machines(), 1, "now there is room")
+	require.NotEqual(t, machines[0].GetName(), l.machines()[0].GetName())
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -33,49 +34,25 @@ func TestALedgerThatIsLostWhileTheCacheIsBehindCostsNoSecondMachine(t *testing.T
 	t.Parallel()
 	for shown := range 4 { // how many of the three Machines the cache shows
 		for name, lose := range map[string]func(*unstructured.Unstructured){
-			"it is taken away": stripLedger,
-			"an earlier one is put back": func(u *unstructured.Unstructured) {
-				u.SetAnnotations(map[string]string{scale.LedgerAnnotation: `{"next":1}`})
-			},
+			"it is taken away":            stripLedger,
+			"an earlier one is put back":  fake.WithAnnotations(map[string]string{scale.LedgerAnnotation: `{"next":1}`}),
 			"everything is taken from it": func(u *unstructured.Unstructured) { u.SetAnnotations(nil); u.SetFinalizers(nil) },
 		} {
 			t.Run(fmt.Sprint(name, " and the cache shows ", shown), func(t *testing.T) {
 				t.Parallel()
-				w := newWorldWith(t, fake0(), fake.Loops{})
-				set := w.set("workers", 3)
-				w.create(set)
-				h := &history{store: w.client, kinds: map[string][]snapshot{}}
-				h.note(t.Context(), w.tracked()...)
-				h.kinds[w.kinds.Machine.GVK.Kind] = []snapshot{{version: set.GetResourceVersion()}}
-				clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-				never := func() bool { return false }
-				first, next := newLeader(w, h, clock, nil, never), newLeader(w, h, clock, nil, never)
-				key := client.ObjectKeyFromObject(set)
-				for range 10 {
-					first.catchUpWholly()
-					first.pass(key)
+				l := newLed(t, 3)
+				first := l.leader
+				next := newLeader(l.world, l.history, first.clock, nil, func() bool { return false })
+				l.Change(l.set, lose)
+				for _, l.leader = range []*leader{next, first} {
+					l.passesAfter(time.Second, 5, func(at map[string]int) { at[l.kinds.Machine.GVK.Kind] = shown })
+					require.Len(t, l.machines(), 3, l.describe(l.set))
 				}
-				require.Len(t, w.machines(), 3)
-				w.change(set, lose)
-				h.note(t.Context(), w.tracked()...)
-				for _, l := range []*leader{next, first} {
-					for range 5 {
-						clock.SetTime(clock.Now().Add(time.Second))
-						l.catchUpWholly()
-						l.cache.at[w.kinds.Machine.GVK.Kind] = shown
-						l.pass(key)
-					}
-					require.Len(t, w.machines(), 3, w.describe(set))
-				}
-				w.scale(set, 4)
-				h.note(t.Context(), w.tracked()...)
-				for range 5 {
-					clock.SetTime(clock.Now().Add(time.Minute))
-					next.catchUpWholly()
-					next.pass(key)
-				}
-				require.Len(t, w.machines(), 4, w.describe(set))
-				w.oneForEachSlot()
+				l.scale(l.set, 4)
+				l.leader = next
+				l.settle()
+				require.Len(t, l.machines(), 4, l.describe(l.set))
+				l.oneForEachSlot()
 			})
 		}
 	}
@@ -87,9 +64,9 @@ func TestASetWhoseOwnMachinesTheCacheLeavesOutHoldsAndSaysSo(t *testing.T) {
 	for name, everywhere := range map[string]bool{"of all namespaces": true, "of some namespaces": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0()).live()
+			w := newWorld(t, fake.Options{}).live()
 			narrow := cache.Options{ByObject: map[client.Object]cache.ByObject{
-				object(w.kinds.Machine.GVK, ""): {Label: labels.SelectorFromSet(labels.Set{"team": "ours"})},
+				testenv.Object(w.kinds.Machine.GVK, ""): {Label: labels.SelectorFromSet(labels.Set{"team": "ours"})},
 			}}
 			if !everywhere {
 				narrow.DefaultNamespaces = map[string]cache.Config{"default": {}}
@@ -97,13 +74,10 @@ func TestASetWhoseOwnMachinesTheCacheLeavesOutHoldsAndSaysSo(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
 			w.runWith(ctrl.Options{Cache: narrow}, machineset.Options{Options: pass.Options{Clock: clock, StatusDelay: -1}})
 			set := w.set("workers", 2)
-			w.create(set)
-			w.eventually("hold", func() string {
+			w.Create(set)
+			w.until("hold", func() bool {
 				clock.SetTime(clock.Now().Add(time.Second))
-				if c := w.condition(set, contract.ConditionScalingUp); c.Reason != machineset.ReasonMachinesNotShown {
-					return fmt.Sprintf("%s: %s: %s", c.Reason, c.Message, w.describe(set))
-				}
-				return ""
+				return w.condition(set, contract.ConditionScalingUp).Reason == machineset.ReasonMachinesNotShown
 			})
 			machines := w.machines()
 			require.Len(t, machines, 2)
@@ -123,24 +97,24 @@ func TestASetWhoseOwnMachinesTheCacheLeavesOutHoldsAndSaysSo(t *testing.T) {
 // Nothing tells a Machine that was deleted to the end from one that the cache leaves out, but the API server.
 func TestASetWhoseMachinesWereAllDeletedMakesOthersWhoeverLeadsIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	stop := w.run(machineset.Options{})
 	set := w.set("workers", 2)
-	w.create(set)
+	w.Create(set)
 	w.has(set, 2)
 	for range 2 {
 		stop()
 		for _, m := range w.machines() {
-			require.NoError(t, w.client.Delete(t.Context(), &m))
+			require.NoError(t, w.Client.Delete(t.Context(), &m))
 		}
-		w.eventually("no Machine", func() string { return left(len(w.machines())) })
+		w.Eventually("no Machine", func() string { return left(len(w.machines())) })
 		stop = w.run(machineset.Options{})
 		w.has(set, 2)
 	}
 	for _, m := range w.machines() {
-		require.NoError(t, w.client.Delete(t.Context(), &m))
+		require.NoError(t, w.Client.Delete(t.Context(), &m))
 	}
-	w.eventually("others", func() string { return left(len(w.machines()) - 2) })
+	w.Eventually("others", func() string { return left(len(w.machines()) - 2) })
 	w.has(set, 2)
 }
 
@@ -153,7 +127,7 @@ func left(n int) string {
 
 // lists is how often the process under test has listed Machines, its informers' lists included.
 func (w *world) lists() int {
-	return w.store.CountRequests(func(r fake.Request) bool {
+	return w.Store.CountRequests(func(r fake.Request) bool {
 		return r.UserAgent == userAgent && r.Verb == "list" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
 	})
 }
@@ -176,30 +150,25 @@ func TestASetLivesInEveryModeOfTheCache(t *testing.T) {
 			}}).live()
 			stop := w.runWith(ctrl.Options{Cache: mode}, machineset.Options{})
 			set := w.set("workers", 3)
-			w.create(set)
+			w.Create(set)
 			w.has(set, 3)
 			w.scale(set, 5)
 			w.has(set, 5)
-			w.change(set, stripLedger)
+			w.Change(set, stripLedger)
 			w.scale(set, 6)
 			w.has(set, 6)
 			w.scale(set, 2)
 			w.has(set, 2)
 			machine := w.machines()[0]
-			require.NoError(t, w.client.Delete(t.Context(), &machine))
-			w.eventually("be replaced", func() string {
-				if w.get(&machine) != nil {
-					return "it is still there"
-				}
-				return ""
-			})
+			require.NoError(t, w.Client.Delete(t.Context(), &machine))
+			w.until("be replaced", func() bool { return w.Get(&machine) == nil })
 			w.has(set, 2)
 			stop()
 			w.runWith(ctrl.Options{Cache: mode}, machineset.Options{})
 			w.scale(set, 3)
 			w.has(set, 3)
 			w.oneForEachSlot()
-			require.NoError(t, w.client.Delete(t.Context(), set))
+			require.NoError(t, w.Client.Delete(t.Context(), set))
 			w.has(set, 0)
 		})
 	}
@@ -211,22 +180,17 @@ func TestEventsOfMachinesCostNoListInAnyModeOfTheCache(t *testing.T) {
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0()).live()
+			w := newWorld(t, fake.Options{}).live()
 			w.runWith(ctrl.Options{Cache: mode}, machineset.Options{Options: pass.Options{StatusDelay: -1}})
 			set := w.set("workers", 5)
-			w.create(set)
+			w.Create(set)
 			w.has(set, 5)
 			machines := w.machines()
 			before := w.lists()
 			for n := range 20 { // four of each Machine: more would be a fight
 				machine := machines[n%len(machines)]
-				w.change(&machine, func(u *unstructured.Unstructured) { u.SetLabels(withKey(u.GetLabels(), "tier", fmt.Sprint("t", n))) })
-				w.eventually("the set to give the label back", func() string {
-					if got := w.get(&machine).GetLabels()["tier"]; got != "a" {
-						return got
-					}
-					return ""
-				})
+				w.Change(&machine, func(u *unstructured.Unstructured) { u.SetLabels(withKey(u.GetLabels(), "tier", fmt.Sprint("t", n))) })
+				w.until("the set to give the label back", func() bool { return w.Get(&machine).GetLabels()["tier"] == "a" })
 			}
 			require.Equal(t, before, w.lists())
 		})
@@ -241,14 +205,14 @@ func withKey(have map[string]string, key, value string) map[string]string {
 // A set that has adopted Machines and created none is led, although the cache may show them as they were before.
 func TestASetThatHasOnlyAdoptedIsNoRestoredOne(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, fake0(), fake.Loops{})
-	machine := object(w.kinds.Machine.GVK, "free")
+	w := newWorldWith(t, fake.Options{}, fake.Loops{})
+	machine := testenv.Object(w.kinds.Machine.GVK, "free")
 	machine.SetLabels(map[string]string{"pool": "workers", "cluster.x-k8s.io/cluster-name": "demo"})
 	machine.Object["spec"] = map[string]any{"clusterName": "demo"}
-	w.create(machine)
+	w.Create(machine)
 	set := w.set("workers", 1)
-	w.create(set)
-	h := &history{store: w.client, kinds: map[string][]snapshot{}}
+	w.Create(set)
+	h := &history{store: w.Client, kinds: map[string][]snapshot{}}
 	h.note(t.Context(), w.tracked()...)
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	l := newLeader(w, h, clock, nil, func() bool { return false })
@@ -259,7 +223,7 @@ func TestASetThatHasOnlyAdoptedIsNoRestoredOne(t *testing.T) {
 		l.cache.at[w.kinds.Machine.GVK.Kind] = 0
 		l.pass(key)
 	}
-	require.NoError(t, w.client.Delete(t.Context(), machine))
+	require.NoError(t, w.Client.Delete(t.Context(), machine))
 	h.note(t.Context(), w.tracked()...)
 	for range 5 {
 		clock.SetTime(clock.Now().Add(time.Minute))

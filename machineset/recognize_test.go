@@ -1,7 +1,6 @@
 package machineset_test
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,21 +43,16 @@ func TestRecognition(t *testing.T) {
 				}
 			}})
 			set := w.set("workers", 2)
-			w.create(set)
+			w.Create(set)
 			for run := range 2 {
 				stop := w.run(machineset.Options{})
 				w.conditionSays(set, contract.ConditionScalingUp, tc.lacks)
-				for n := range 10 {
-					w.change(set, func(u *unstructured.Unstructured) {
-						u.SetAnnotations(withKey(u.GetAnnotations(), "touched", fmt.Sprint(run, n)))
-					})
-					time.Sleep(10 * time.Millisecond)
-				}
+				w.touches(set)
 				require.Len(t, w.machines(), 1, "of process %d", run)
 				stop()
 			}
 			mended.Store(true)
-			require.NoError(t, w.client.Delete(t.Context(), &w.machines()[0]))
+			require.NoError(t, w.Client.Delete(t.Context(), &w.machines()[0]))
 			w.live().run(machineset.Options{})
 			w.has(set, 2)
 		})
@@ -72,15 +66,10 @@ func TestRecognition(t *testing.T) {
 			}
 		}})
 		set := w.set("workers", 2)
-		w.create(set)
+		w.Create(set)
 		w.run(machineset.Options{})
 		w.conditionSays(set, contract.ConditionScalingUp, "metadata.labels, metadata.ownerReferences")
-		for n := range 10 {
-			w.change(set, func(u *unstructured.Unstructured) {
-				u.SetAnnotations(withKey(u.GetAnnotations(), "touched", fmt.Sprint(n)))
-			})
-			time.Sleep(10 * time.Millisecond)
-		}
+		w.touches(set)
 		time.Sleep(2 * time.Second) // what has failed is tried again after one
 		require.Len(t, w.machines(), 1)
 	})
@@ -92,18 +81,13 @@ func TestRecognition(t *testing.T) {
 			}
 		}})
 		set := w.set("workers", 2)
-		w.create(set)
+		w.Create(set)
 		w.run(machineset.Options{})
 		w.conditionSays(set, contract.ConditionScalingUp, "metadata.labels")
-		part := w.list(infraGVK())[0]
-		require.NoError(t, w.client.Delete(t.Context(), &part))
-		for n := range 10 {
-			w.change(set, func(u *unstructured.Unstructured) {
-				u.SetAnnotations(withKey(u.GetAnnotations(), "touched", fmt.Sprint(n)))
-			})
-			time.Sleep(10 * time.Millisecond)
-		}
-		require.Empty(t, w.list(infraGVK()), "its provider would make a second instance")
+		part := w.List(infraGVK())[0]
+		require.NoError(t, w.Client.Delete(t.Context(), &part))
+		w.touches(set)
+		require.Empty(t, w.List(infraGVK()), "its provider would make a second instance")
 	})
 	for name, forget := range map[string]func(*contract.MachineSeed, *unstructured.Unstructured){
 		"metadata.labels":          func(s *contract.MachineSeed, _ *unstructured.Unstructured) { s.Labels = nil },
@@ -117,11 +101,11 @@ func TestRecognition(t *testing.T) {
 	} {
 		t.Run("a Machine that its maker makes without "+name+" is not created", func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0())
+			w := newWorld(t, fake.Options{})
 			w.kinds.Maker = changedMaker{w.kinds.Maker, forget}
 			set := w.set("workers", 2)
-			w.create(set)
-			mgr := w.manager(userAgent)
+			w.Create(set)
+			mgr := w.Manager(userAgent, ctrl.Options{})
 			_, err := machineset.SetupWithManager(t.Context(), mgr, w.kinds, machineset.Options{
 				Options: pass.Options{StatusDelay: 50 * time.Millisecond},
 			})
@@ -130,7 +114,7 @@ func TestRecognition(t *testing.T) {
 				return
 			}
 			require.NoError(t, err, "only a set with a Cluster can show it")
-			w.start(mgr)
+			w.Run(mgr)
 			w.conditionSays(set, contract.ConditionScalingUp, "Kinds.Maker made Machine default/workers-")
 			w.conditionSays(set, contract.ConditionScalingUp, "without "+name)
 			require.Empty(t, w.machines())
@@ -138,13 +122,13 @@ func TestRecognition(t *testing.T) {
 	}
 	t.Run("a set whose Cluster is changed keeps its Machines and creates none", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, fake0()).live()
+		w := newWorld(t, fake.Options{}).live()
 		stop := w.runWith(ctrl.Options{}, machineset.Options{})
 		set := w.set("workers", 2)
-		w.create(set)
+		w.Create(set)
 		w.has(set, 2)
 		before := w.uidsOf()
-		w.change(set, func(u *unstructured.Unstructured) {
+		w.Change(set, func(u *unstructured.Unstructured) {
 			fake.WithField("other", "spec", "clusterName")(u)
 			fake.WithField("other", "spec", "template", "spec", "clusterName")(u)
 			fake.WithField(int64(3), "spec", "replicas")(u)
@@ -153,19 +137,28 @@ func TestRecognition(t *testing.T) {
 		w.conditionSays(set, contract.ConditionScalingUp, says)
 		stop()
 		stop = w.run(machineset.Options{})
-		w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(withKey(u.GetAnnotations(), "touched", "x")) })
+		w.Change(set, annotated("touched", "x"))
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, before, w.uidsOf(), "none is released, and none created")
 		for _, m := range w.machines() {
 			require.Equal(t, "demo", m.GetLabels()[contract.ClusterNameLabel])
 		}
-		w.change(set, func(u *unstructured.Unstructured) {
+		w.Change(set, func(u *unstructured.Unstructured) {
 			fake.WithField("demo", "spec", "clusterName")(u)
 			fake.WithField("demo", "spec", "template", "spec", "clusterName")(u)
 		})
 		w.has(set, 3)
 		stop()
 	})
+}
+
+// touches writes a set several times, each of which makes a pass.
+func (w *world) touches(set *unstructured.Unstructured) {
+	w.t.Helper()
+	for range 10 {
+		w.Change(set, annotated("touched", w.Get(set).GetResourceVersion()))
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // changedMaker is a Maker that forgets something.

@@ -15,17 +15,18 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// refuses has an admission webhook refuse what the process under test does to a Machine.
+// refuses has an admission webhook refuse what the process under test does to a Machine, to any without a name.
 func (w *world) refuses(verb, name string) (mend func()) {
-	return w.store.Inject(fake.Fault{
+	return w.Store.Inject(fake.Fault{
 		Err:   apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, name, errors.New("admission webhook denied the request")),
 		Times: -1,
 		Match: func(r fake.Request) bool {
-			return r.UserAgent == userAgent && r.Verb == verb && r.GVK.Kind == w.kinds.Machine.GVK.Kind && r.Name == name
+			return r.UserAgent == userAgent && r.Verb == verb && r.GVK.Kind == w.kinds.Machine.GVK.Kind && (name == "" || r.Name == name)
 		},
 	})
 }
@@ -50,20 +51,14 @@ func TestARefusedDeletionDoesNotDelayTheOthersAndIsReported(t *testing.T) {
 		"to none":  {func(w *world, set *unstructured.Unstructured) { w.scale(set, 0) }, contract.ConditionScalingDown, 1, 0},
 		"to three": {func(w *world, set *unstructured.Unstructured) { w.scale(set, 3) }, contract.ConditionScalingDown, 4, 3},
 		"in deletion": {func(w *world, set *unstructured.Unstructured) {
-			require.NoError(w.t, w.client.Delete(w.t.Context(), set))
+			require.NoError(w.t, w.Client.Delete(w.t.Context(), set))
 		}, contract.ConditionDeleting, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0()).live()
-			w.run(machineset.Options{})
-			set := w.set("workers", 5)
-			w.create(set)
-			w.has(set, 5)
+			w, set := newSet(t, 5)
 			victim := w.machines()[2]
-			w.change(&victim, func(u *unstructured.Unstructured) { // it is to go first
-				u.SetAnnotations(withKey(u.GetAnnotations(), scale.DeleteAnnotation, ""))
-			})
+			w.Change(&victim, annotated(scale.DeleteAnnotation, ""))
 			mend := w.refuses("delete", victim.GetName())
 			tc.do(w, set)
 			told := func() string {
@@ -73,18 +68,13 @@ func TestARefusedDeletionDoesNotDelayTheOthersAndIsReported(t *testing.T) {
 				}
 				return ""
 			}
-			w.eventually("go but for the refused one", told)
+			w.Eventually("go but for the refused one", told)
 			w.conditionSays(set, tc.condition, "denied the request")
 			c := w.conditionSays(set, tc.condition, victim.GetName())
 			require.Equal(t, metav1.ConditionTrue, c.Status)
 			attempts := func(r fake.Request) bool { return r.Verb == "delete" && r.Name == victim.GetName() }
-			before := w.store.CountRequests(attempts)
-			w.eventually("try again", func() string {
-				if w.store.CountRequests(attempts) < before+3 {
-					return "it was not tried"
-				}
-				return ""
-			})
+			before := w.Store.CountRequests(attempts)
+			w.until("try again", func() bool { return w.Store.CountRequests(attempts) >= before+3 })
 			require.Empty(t, told(), "no other one goes in its place")
 			mend()
 			w.has(set, tc.mended)
@@ -95,16 +85,9 @@ func TestARefusedDeletionDoesNotDelayTheOthersAndIsReported(t *testing.T) {
 
 func TestARefusedAdoptionKeepsASetFromCreatingOnlyAndIsReported(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 4)
-	w.create(set)
-	w.has(set, 4)
-	stray := object(w.kinds.Machine.GVK, "stray")
-	stray.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
-	stray.Object["spec"] = map[string]any{"clusterName": "demo"}
+	w, set := newSet(t, 4)
 	mend := w.refuses("patch", "stray")
-	w.create(stray)
+	stray := w.stray("stray", "workers")
 	w.conditionSays(set, contract.ConditionScalingUp, "denied the request")
 	w.conditionSays(set, contract.ConditionScalingUp, "stray")
 	own := func(n int) func() string {
@@ -116,38 +99,28 @@ func TestARefusedAdoptionKeepsASetFromCreatingOnlyAndIsReported(t *testing.T) {
 		}
 	}
 	w.scale(set, 2)
-	w.eventually("shrink beside it", own(3))
+	w.Eventually("shrink beside it", own(3))
 	w.scale(set, 3)
 	w.conditionSays(set, contract.ConditionScalingUp, "from 2 to 3 replicas is blocked because")
 	require.Len(t, w.machines(), 3)
 	mend()
-	w.eventually("adopt it", func() string {
-		if metav1.GetControllerOf(w.get(stray)) == nil {
-			return w.describe(set)
-		}
-		return ""
-	})
+	w.until("adopt it", func() bool { return metav1.GetControllerOf(w.Get(stray)) != nil })
 	require.Len(t, w.machines(), 3)
 }
 
 func TestARefusedCreationDoesNotHoldUpTheOthers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	set := w.set("workers", 4)
-	w.create(set)
+	w.Create(set)
 	refused := w.nameOf(set, 1)
 	mend := w.refuses("create", refused)
 	w.run(machineset.Options{})
-	w.eventually("create the others", func() string {
-		if got := len(w.machines()); got != 3 {
-			return fmt.Sprint(got, " are there; ", w.describe(set))
-		}
-		return ""
-	})
+	w.until("create the others", func() bool { return len(w.machines()) == 3 })
 	w.conditionSays(set, contract.ConditionScalingUp, "the last creation of a Machine has failed: create Machine default/"+refused)
-	w.eventually("observe the set as it is", func() string {
-		now := w.get(set)
-		seen, _, _ := unstructured.NestedInt64(now.Object, "status", "observedGeneration")
+	w.Eventually("observe the set as it is", func() string {
+		now := w.Get(set)
+		seen := testenv.Number(now, "status", "observedGeneration")
 		return map[bool]string{true: fmt.Sprint("it has observed ", seen)}[seen != now.GetGeneration()]
 	})
 	mend()
@@ -172,12 +145,8 @@ func TestASetThatCannotBeReadInPartsCanBeDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0()).live()
-			w.run(machineset.Options{})
-			set := w.set("workers", 2)
-			w.create(set)
-			w.has(set, 2)
-			w.change(set, func(u *unstructured.Unstructured) {
+			w, set := newSet(t, 2)
+			w.Change(set, func(u *unstructured.Unstructured) {
 				tc.spoil(u)
 				require.NoError(t, unstructured.SetNestedField(u.Object, map[string]int64{
 					contract.ConditionScalingUp: 3, contract.ConditionScalingDown: 1,
@@ -185,13 +154,8 @@ func TestASetThatCannotBeReadInPartsCanBeDeleted(t *testing.T) {
 			})
 			w.conditionSays(set, tc.condition, tc.says)
 			require.Len(t, w.machines(), 2)
-			require.NoError(t, w.client.Delete(t.Context(), set))
-			w.eventually("the set to go", func() string {
-				if w.get(set) != nil {
-					return w.describe(set)
-				}
-				return ""
-			})
+			require.NoError(t, w.Client.Delete(t.Context(), set))
+			w.Gone(set)
 			require.Empty(t, w.machines())
 		})
 	}
@@ -199,42 +163,23 @@ func TestASetThatCannotBeReadInPartsCanBeDeleted(t *testing.T) {
 
 func TestAMachineThatCannotBeReadDoesNotHoldUpTheDeletionOfItsSet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 3)
-	w.create(set)
-	w.has(set, 3)
+	w, set := newSet(t, 3)
 	bad := w.machines()[0]
-	w.change(&bad, func(u *unstructured.Unstructured) {
-		require.NoError(t, unstructured.SetNestedField(u.Object, int64(7), "spec", "clusterName"))
-	})
-	require.NoError(t, w.client.Delete(t.Context(), set))
+	w.Change(&bad, fake.WithField(int64(7), "spec", "clusterName"))
+	require.NoError(t, w.Client.Delete(t.Context(), set))
 	w.has(set, 0)
 }
 
 // A refusal is over when the Machine that was refused is not wanted any more, or was made after all: no attempt follows that could succeed.
 func TestARefusedCreationThatIsNoLongerWantedDelaysNoReplacement(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 1)
-	w.create(set)
-	w.has(set, 1)
+	w, set := newSet(t, 1)
 	m := w.machines()[0]
-	mend := w.store.Inject(fake.Fault{
-		Err:   apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", errors.New("admission webhook denied the request")),
-		Times: -1,
-		Match: func(r fake.Request) bool {
-			return r.UserAgent == userAgent && r.Verb == "create" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
-		},
-	})
+	mend := w.refuses("create", "")
 	w.scale(set, 2)
-	w.eventually("refuse a creation", func() string {
+	w.until("refuse a creation", func() bool {
 		refused := func(r fake.Request) bool { return r.Verb == "create" && r.Code == http.StatusForbidden }
-		if w.store.CountRequests(refused) == 0 {
-			return w.describe(set)
-		}
-		return ""
+		return w.Store.CountRequests(refused) != 0
 	})
 	w.scale(set, 1)
 	w.conditionSays(set, contract.ConditionScalingUp, "")
@@ -242,4 +187,15 @@ func TestARefusedCreationThatIsNoLongerWantedDelaysNoReplacement(t *testing.T) {
 	w.Quiet("lives", quiet)
 	w.mark(&m)
 	w.replaced(set, &m, 1)
+}
+
+// An API server that does not serve a version at the moment answers 404 to all that is asked of it.
+func TestAMachineWhoseDeletionTheServerDidNotUnderstandIsDeletedAgain(t *testing.T) {
+	t.Parallel()
+	w, set := newSet(t, 2)
+	w.Store.FailNext(func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.Verb == "delete" && r.GVK.Kind == w.kinds.Machine.GVK.Kind
+	}, apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: "machines"}, "", "404 page not found", 0, true))
+	w.scale(set, 1)
+	w.has(set, 1)
 }

@@ -2,6 +2,7 @@ package machineset_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,9 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -33,17 +38,17 @@ func (w *world) mark(m *unstructured.Unstructured) {
 // stillLive starts the one that looks after Machines until it is stopped: it writes conditions again that others change.
 func (w *world) stillLive() (stop func()) {
 	w.t.Helper()
-	mgr := w.manager("lives")
+	mgr := w.Manager("lives", ctrl.Options{})
 	w.lives = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, infraGVK(), bootstrapGVK())
 	require.NoError(w.t, w.lives.SetupWithManager(mgr))
-	return w.start(mgr)
+	return w.Run(mgr)
 }
 
 // sayOf writes the status of conditions of a Machine.
 func (w *world) sayOf(m *unstructured.Unstructured, status metav1.ConditionStatus, kinds ...string) {
 	w.t.Helper()
-	w.eventually("say of "+m.GetName()+" what a health check says", func() string {
-		fresh := w.get(m)
+	w.Eventually("say of "+m.GetName()+" what a health check says", func() string {
+		fresh := w.Get(m)
 		var state contract.MachineState
 		require.NoError(w.t, w.kinds.Machine.Adapter.Read(fresh, &state))
 		var want []metav1.Condition
@@ -52,10 +57,10 @@ func (w *world) sayOf(m *unstructured.Unstructured, status metav1.ConditionStatu
 		}
 		u := contract.MachineUpdate{Conditions: contract.ChangedConditions(state.Conditions, want, fresh.GetGeneration(), time.Now())}
 		require.NoError(w.t, w.kinds.Machine.Adapter.Write(fresh, u))
-		update := w.client.Status().Update
+		update := w.Client.Status().Update
 		if !w.kinds.Machine.StatusSubresource {
 			update = func(ctx context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
-				return w.client.Update(ctx, obj)
+				return w.Client.Update(ctx, obj)
 			}
 		}
 		if err := update(w.t.Context(), fresh); err != nil {
@@ -83,22 +88,13 @@ func (w *world) uidsOf() map[string]bool {
 // replaced waits until a set has so many Machines, and one of them is gone.
 func (w *world) replaced(set, gone *unstructured.Unstructured, n int) {
 	w.t.Helper()
-	w.eventually("replace "+gone.GetName(), func() string {
-		if w.uidsOf()[string(gone.GetUID())] {
-			return w.describe(set)
-		}
-		return ""
-	})
+	w.until("replace "+gone.GetName(), func() bool { return !w.uidsOf()[string(gone.GetUID())] })
 	w.has(set, n)
 }
 
 func TestASetReplacesTheMachinesThatAHealthCheckHasMarked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 3)
-	w.create(set)
-	w.has(set, 3)
+	w, set := newSet(t, 3)
 	before := w.machines()
 	w.Quiet("lives", quiet) // it replaces lists of conditions
 	w.lives.Hold(true)
@@ -143,34 +139,28 @@ func (w *world) saysBeforeItDeletes(m *unstructured.Unstructured) {
 
 func TestAMachineThatHasRecoveredStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	set := w.set("workers", 1, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{machineset.DisableCreateAnnotation: "false"})
-	})
+	w := newWorld(t, fake.Options{}).live()
+	set := w.set("workers", 1, fake.WithAnnotations(map[string]string{machineset.DisableCreateAnnotation: "false"}))
 	w.run(machineset.Options{})
-	w.create(set)
+	w.Create(set)
 	w.has(set, 1)
 	m := w.machines()[0]
-	w.change(set, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(withKey(u.GetAnnotations(), machineset.DisableCreateAnnotation, "true"))
-	})
+	w.Change(set, annotated(machineset.DisableCreateAnnotation, "true"))
 	w.conditionSays(set, contract.ConditionMachinesReady, "")
 	w.Quiet("lives", quiet)
 	w.mark(&m)
 	w.remediated(&m, contract.ReasonRemediationDeferred, "annotation cluster.x-k8s.io/disable-machine-create is true")
 	w.conditionSays(set, contract.ConditionRemediating, "Machine would not be replaced")
 	w.sayOf(&m, metav1.ConditionTrue, contract.ConditionHealthCheckSucceeded)
-	w.eventually("the condition to go", func() string {
-		for _, c := range conditionsOf(t, w.get(&m)) {
+	w.Eventually("the condition to go", func() string {
+		for _, c := range conditionsOf(t, w.Get(&m)) {
 			if c.Type == contract.ConditionOwnerRemediated {
 				return c.Message
 			}
 		}
 		return ""
 	})
-	w.change(set, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(withKey(u.GetAnnotations(), machineset.DisableCreateAnnotation, "false"))
-	})
+	w.Change(set, annotated(machineset.DisableCreateAnnotation, "false"))
 	w.Quiet(userAgent, quiet)
 	require.True(t, w.uidsOf()[string(m.GetUID())])
 }
@@ -185,9 +175,7 @@ func conditionsOf(t *testing.T, u *unstructured.Unstructured) []metav1.Condition
 func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
 	t.Parallel()
 	annotated := func(key, value string) func(*world, *unstructured.Unstructured) {
-		return func(w *world, set *unstructured.Unstructured) {
-			w.change(set, func(u *unstructured.Unstructured) { u.SetAnnotations(withKey(u.GetAnnotations(), key, value)) })
-		}
+		return func(w *world, set *unstructured.Unstructured) { w.Change(set, annotated(key, value)) }
 	}
 	for name, c := range map[string]struct {
 		change func(*world, *unstructured.Unstructured)
@@ -196,7 +184,7 @@ func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
 	}{
 		"the template is gone": {
 			change: func(w *world, _ *unstructured.Unstructured) {
-				require.NoError(w.t, w.client.Delete(w.t.Context(), w.template(infraGVK())))
+				require.NoError(w.t, w.Client.Delete(w.t.Context(), w.template(infraGVK())))
 			}, says: "FakeMachineTemplate does not exist"},
 		"the record cannot be read": {change: annotated(scale.LedgerAnnotation, "?"), says: "correct it, or remove it"},
 		"its workload cluster does not answer": {
@@ -207,10 +195,10 @@ func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fake0())
+			w := newWorld(t, fake.Options{})
 			die := w.stillLive()
 			set := w.set("workers", 2)
-			w.create(set)
+			w.Create(set)
 			stop := w.run(machineset.Options{})
 			w.has(set, 2)
 			m := w.machines()[0]
@@ -221,7 +209,7 @@ func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
 			w.run(machineset.Options{})
 			w.remediated(&m, contract.ReasonRemediationDeferred, c.says)
 			w.Quiet(userAgent, quiet)
-			require.Nil(t, w.get(&m).GetDeletionTimestamp())
+			require.Nil(t, w.Get(&m).GetDeletionTimestamp())
 		})
 	}
 }
@@ -229,35 +217,30 @@ func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
 // unreachable says of a Machine what a reconciler says that cannot reach its workload cluster.
 func (w *world) unreachable(m *unstructured.Unstructured) {
 	w.t.Helper()
-	w.eventually("say that the cluster does not answer", func() string {
-		fresh := w.get(m)
+	w.until("say that the cluster does not answer", func() bool {
+		fresh := w.Get(m)
 		u := contract.MachineUpdate{Conditions: []metav1.Condition{{Type: contract.ConditionNodeReady, Status: metav1.ConditionUnknown,
 			Reason: contract.ReasonConnectionDown, LastTransitionTime: metav1.Now()}}}
 		require.NoError(w.t, w.kinds.Machine.Adapter.Write(fresh, u))
-		if err := w.client.Status().Update(w.t.Context(), fresh); err != nil {
-			return err.Error()
-		}
-		return ""
+		return w.Client.Status().Update(w.t.Context(), fresh) == nil
 	})
 }
 
 // A process was stopped after it had recorded a replacement, and before it had said so.
 func TestAReplacementThatWasRecordedIsFinishedAndCountedOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	set := w.set("workers", 2)
-	w.create(set)
+	w.Create(set)
 	stop := w.run(machineset.Options{})
 	w.has(set, 2)
 	before := w.machines()
 	stop()
-	ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
+	ledger, err := scale.ParseLedger(w.Get(set).GetAnnotations()[scale.LedgerAnnotation])
 	require.NoError(t, err)
 	record := scale.Replacements{Names: []string{before[0].GetName()}, From: ledger.Next, Count: 4, Last: time.Now().Unix()}
 	ledger.Replaced = record
-	w.change(set, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(withKey(u.GetAnnotations(), scale.LedgerAnnotation, ledger.String()))
-	})
+	w.Change(set, annotated(scale.LedgerAnnotation, ledger.String()))
 	w.Quiet("lives", quiet)
 	w.mark(&before[0])
 	w.run(machineset.Options{})
@@ -270,11 +253,11 @@ func TestAReplacementThatWasRecordedIsFinishedAndCountedOnce(t *testing.T) {
 
 func TestANewMachineWaitsForTheBackOffOfItsSet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	clock := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
 	w.run(machineset.Options{Options: pass.Options{Clock: clock, StatusDelay: -1}})
 	set := w.set("workers", 1)
-	w.create(set)
+	w.Create(set)
 	w.has(set, 1)
 	first := w.machines()[0]
 	w.Quiet("lives", quiet)
@@ -288,7 +271,7 @@ func TestANewMachineWaitsForTheBackOffOfItsSet(t *testing.T) {
 		w.remediated(&next, contract.ReasonRemediationDeferred, "Waiting until "+until)
 		w.conditionSays(set, contract.ConditionRemediating, "Waiting until "+until)
 		w.Quiet(userAgent, quiet)
-		require.Nil(t, w.get(&next).GetDeletionTimestamp())
+		require.Nil(t, w.Get(&next).GetDeletionTimestamp())
 		clock.SetTime(clock.Now().Add(wait))
 		w.touch(&next)
 		w.replaced(set, &next, 1)
@@ -298,7 +281,69 @@ func TestANewMachineWaitsForTheBackOffOfItsSet(t *testing.T) {
 // touch wakes the set of a Machine.
 func (w *world) touch(m *unstructured.Unstructured) {
 	w.t.Helper()
-	w.change(m, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(withKey(u.GetAnnotations(), "example.com/touched", u.GetResourceVersion()))
+	w.Change(m, annotated("example.com/touched", w.Get(m).GetResourceVersion()))
+}
+
+// before is a client that does something else before it deletes the first Machine.
+type before struct {
+	client.Client
+
+	do func()
+}
+
+func (b *before) Delete(ctx context.Context, obj client.Object, options ...client.DeleteOption) error {
+	if do := b.do; do != nil && obj.GetObjectKind().GroupVersionKind().Kind == "Machine" {
+		b.do = nil
+		do()
+	}
+	return b.Client.Delete(ctx, obj, options...)
+}
+
+func TestAMachineThatRecoversInTheLastMomentStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Options{}).live()
+	var m unstructured.Unstructured
+	recovers := func() { w.sayOf(&m, metav1.ConditionTrue, contract.ConditionHealthCheckSucceeded) }
+	w.runWith(ctrl.Options{NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
+		c, err := client.New(cfg, o)
+		return &before{c, recovers}, err
+	}}, machineset.Options{})
+	set := w.set("workers", 1)
+	w.Create(set)
+	w.has(set, 1)
+	m = w.machines()[0]
+	w.Quiet("lives", quiet)
+	w.mark(&m)
+	w.until("the Machine not to be recorded any more", func() bool {
+		record := w.replacements(set)
+		return len(record.Names) == 0 && record.Count == 1
 	})
+	w.Quiet("lives", quiet)
+	require.Nil(t, w.Get(&m).GetDeletionTimestamp())
+}
+
+// replacements is the record of a set.
+func (w *world) replacements(set *unstructured.Unstructured) scale.Replacements {
+	w.t.Helper()
+	ledger, err := scale.ParseLedger(w.Get(set).GetAnnotations()[scale.LedgerAnnotation])
+	require.NoError(w.t, err)
+	return ledger.Replaced
+}
+
+func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	w, set := newSet(t, 1)
+	m := w.machines()[0]
+	w.Quiet("lives", quiet)
+	refused := func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.GVK == w.kinds.Machine.GVK && r.Subresource == "status" && r.Verb == "patch"
+	}
+	allow := w.Store.Inject(fake.Fault{Match: refused, Times: -1,
+		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines/status"}, m.GetName(), errors.New("no right"))})
+	w.mark(&m)
+	w.until("some attempts", func() bool { return w.Store.CountRequests(refused) >= 3 })
+	require.Nil(t, w.Get(&m).GetDeletionTimestamp())
+	allow()
+	w.replaced(set, &m, 1)
+	require.Equal(t, 1, w.replacements(set).Count, "what was tried again counts once")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -12,20 +13,17 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 func TestASetGrowsAndShrinksAndGoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 7)
-	w.create(set)
-	w.has(set, 7)
-	w.eventually("be ready", func() string {
+	w, set := newSet(t, 7)
+	w.Eventually("be ready", func() string {
 		for _, field := range []string{"readyReplicas", "availableReplicas", "upToDateReplicas"} {
-			if got, _, _ := unstructured.NestedInt64(w.get(set).Object, "status", field); got != 7 {
+			if testenv.Number(w.Get(set), "status", field) != 7 {
 				return w.describe(set)
 			}
 		}
@@ -38,49 +36,38 @@ func TestASetGrowsAndShrinksAndGoes(t *testing.T) {
 	require.Equal(t, "demo", machine.GetLabels()[contract.ClusterNameLabel])
 	stamp := machine.GetAnnotations()[scale.StampAnnotation]
 	require.Equal(t, fmt.Sprintf("%s/%d", set.GetUID(), scale.ReadStamp(machine.GetAnnotations()).Slot), stamp)
-	infra := w.get(object(infraGVK(), machine.GetName()))
-	size, _, _ := unstructured.NestedString(infra.Object, "spec", "size")
-	require.Equal(t, "large", size)
+	infra := w.Get(testenv.Object(infraGVK(), machine.GetName()))
+	require.Equal(t, "large", testenv.Text(infra, "spec", "size"))
 	require.Equal(t, "workers", infra.GetAnnotations()[contract.ClonedFromNameAnnotation])
 
 	w.scale(set, 2)
 	w.has(set, 2)
 	w.scale(set, 4)
 	w.has(set, 4)
-	ledger, err := scale.ParseLedger(w.get(set).GetAnnotations()[scale.LedgerAnnotation])
+	ledger, err := scale.ParseLedger(w.Get(set).GetAnnotations()[scale.LedgerAnnotation])
 	require.NoError(t, err)
 	require.EqualValues(t, 10, ledger.Next, "slots are never used again")
 	require.Empty(t, ledger.Pending)
-	selector, _, _ := unstructured.NestedString(w.get(set).Object, "status", "selector")
-	require.Equal(t, "cluster.x-k8s.io/cluster-name=demo,pool=workers", selector)
+	require.Equal(t, "cluster.x-k8s.io/cluster-name=demo,pool=workers", testenv.Text(w.Get(set), "status", "selector"))
 
-	require.NoError(t, w.client.Delete(t.Context(), set))
+	require.NoError(t, w.Client.Delete(t.Context(), set))
 	w.has(set, 0)
-	w.eventually("the set to go", func() string {
-		if w.get(set) != nil {
-			return w.describe(set)
-		}
-		return ""
-	})
+	w.Gone(set)
 	w.oneForEachSlot()
 }
 
 func TestWhatChangesInPlaceReachesMachinesAndWhatOthersWroteStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	w.run(machineset.Options{})
-	set := w.set("workers", 2)
-	w.create(set)
-	w.has(set, 2)
+	w, set := newSet(t, 2)
 	uids := map[string]bool{}
 	for _, m := range w.machines() {
 		uids[string(m.GetUID())] = true
-		w.change(&m, func(u *unstructured.Unstructured) {
+		w.Change(&m, func(u *unstructured.Unstructured) {
 			u.SetLabels(merge(u.GetLabels(), map[string]string{"mine": "1"}))
 			_ = unstructured.SetNestedField(u.Object, int64(5), "spec", "deletion", "nodeVolumeDetachTimeoutSeconds")
 		})
 	}
-	w.change(set, func(u *unstructured.Unstructured) {
+	w.Change(set, func(u *unstructured.Unstructured) {
 		meta := []string{"spec", "template", "metadata"}
 		_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"pool": "workers", "new": "2"}, append(meta, "labels")...)
 		_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"other": "y"}, append(meta, "annotations")...)
@@ -89,7 +76,7 @@ func TestWhatChangesInPlaceReachesMachinesAndWhatOthersWroteStays(t *testing.T) 
 	})
 	check := func(drain any, labels map[string]string) {
 		t.Helper()
-		w.eventually("the Machines to follow", func() string {
+		w.Eventually("the Machines to follow", func() string {
 			for _, m := range w.machines() {
 				want := merge(labels, map[string]string{"mine": "1", contract.SetNameLabel: "workers", contract.ClusterNameLabel: "demo",
 					"pool": "workers"})
@@ -97,7 +84,7 @@ func TestWhatChangesInPlaceReachesMachinesAndWhatOthersWroteStays(t *testing.T) 
 				if diff := cmp.Diff(want, m.GetLabels()); diff != "" || got != drain {
 					return diff
 				}
-				infra := w.get(object(infraGVK(), m.GetName()))
+				infra := w.Get(testenv.Object(infraGVK(), m.GetName()))
 				if _, stale := infra.GetLabels()["tier"]; stale || infra.GetLabels()["new"] != labels["new"] {
 					return "infrastructure is behind"
 				}
@@ -106,17 +93,15 @@ func TestWhatChangesInPlaceReachesMachinesAndWhatOthersWroteStays(t *testing.T) 
 		})
 	}
 	check(int64(30), map[string]string{"new": "2"})
-	w.change(set, func(u *unstructured.Unstructured) {
+	w.Change(set, func(u *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(u.Object, "spec", "template", "spec", "deletion")
 		unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "labels", "new")
 	})
 	check(nil, nil)
 	for _, m := range w.machines() {
 		require.True(t, uids[string(m.GetUID())], "the Machines are the same ones")
-		version, _, _ := unstructured.NestedString(m.Object, "spec", "version")
-		require.Equal(t, "v1.36.3", version, "what a machine is made of does not change in place")
-		volumes, _, _ := unstructured.NestedInt64(m.Object, "spec", "deletion", "nodeVolumeDetachTimeoutSeconds")
-		require.EqualValues(t, 5, volumes)
+		require.Equal(t, "v1.36.3", testenv.Text(&m, "spec", "version"), "what a machine is made of does not change in place")
+		require.EqualValues(t, 5, testenv.Number(&m, "spec", "deletion", "nodeVolumeDetachTimeoutSeconds"))
 		require.NotContains(t, m.GetAnnotations(), "note")
 		require.Equal(t, "y", m.GetAnnotations()["other"])
 	}
@@ -130,66 +115,33 @@ func merge(a, b map[string]string) map[string]string {
 	return all
 }
 
-func TestASetAdoptsBeforeItCreatesAndReleasesWhatAUserRelabels(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, fake0()).live()
-	orphan := object(w.kinds.Machine.GVK, "mine-already")
-	orphan.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
-	orphan.SetFinalizers([]string{contract.MachineFinalizer})
-	orphan.Object["spec"] = map[string]any{"clusterName": "demo"}
-	other := orphan.DeepCopy()
-	other.SetName("another-cluster")
-	other.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "other"})
-	other.Object["spec"] = map[string]any{"clusterName": "other"}
-	w.create(orphan, other)
-	w.run(machineset.Options{})
-	set := w.set("workers", 2)
-	w.create(set)
-	w.eventually("have two Machines", func() string {
-		if n := len(w.machines()); n != 3 {
-			return w.describe(set)
-		}
-		return ""
-	})
-	require.Equal(t, set.GetUID(), metav1.GetControllerOf(w.get(orphan)).UID)
-	require.Nil(t, metav1.GetControllerOf(w.get(other)))
-
-	w.change(orphan, func(u *unstructured.Unstructured) {
-		u.SetLabels(map[string]string{"pool": "quarantine", contract.ClusterNameLabel: "demo"})
-	})
-	w.eventually("let go of it and replace it", func() string {
-		if metav1.GetControllerOf(w.get(orphan)) != nil || len(w.machines()) != 4 {
-			return w.describe(set)
-		}
-		return ""
-	})
-}
-
 // No set owns such a Machine yet, so that its event has to find the sets whose labels it has.
 func TestASetAdoptsAMachineThatAppearsWhileItIsAtRest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w, _ := newSet(t, 1)
+	w.Quiet(userAgent, 500*time.Millisecond)
+	stray := w.stray("stray", "workers")
+	w.until("adopt it", func() bool {
+		m := w.Get(stray)
+		return m == nil || m.GetDeletionTimestamp() != nil || metav1.GetControllerOf(m) != nil
+	})
+	w.until("have one", func() bool { return len(w.machines()) == 1 })
+}
+
+func TestASetWithoutReplicasKeepsWhatItHas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fake.Options{}).live()
 	w.run(machineset.Options{})
-	set := w.set("workers", 1)
-	w.create(set)
-	w.has(set, 1)
-	before, calm := -1, 0
-	w.eventually("be at rest", func() string {
-		made := w.store.CountRequests(func(r fake.Request) bool { return r.UserAgent == userAgent && r.Verb != "watch" })
-		if calm++; made != before {
-			before, calm = made, 0
-		}
-		return map[bool]string{true: "it makes requests"}[calm < 25]
-	})
-	stray := object(w.kinds.Machine.GVK, "stray")
-	stray.SetLabels(map[string]string{"pool": "workers", contract.ClusterNameLabel: "demo"})
-	stray.Object["spec"] = map[string]any{"clusterName": "demo"}
-	w.create(stray)
-	w.eventually("adopt it", func() string {
-		if m := w.get(stray); m != nil && m.GetDeletionTimestamp() == nil && metav1.GetControllerOf(m) == nil {
-			return w.describe(set)
-		}
-		return ""
-	})
-	w.eventually("have one", func() string { return map[bool]string{false: w.describe(set)}[len(w.machines()) == 1] })
+	without := func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "replicas") }
+	set := w.set("workers", 7, without, fake.WithAnnotations(map[string]string{contract.MinSizeAnnotation: "2"}))
+	w.Create(set)
+	w.has(set, 2)
+	w.scale(set, 4)
+	w.has(set, 4)
+	w.Change(set, without)
+	w.until("its present number", func() bool { return testenv.Number(w.Get(set), "spec", "replicas") == 4 })
+	one := w.machines()[0]
+	require.NoError(t, w.Client.Delete(t.Context(), &one))
+	w.Gone(&one)
+	w.has(set, 4)
 }

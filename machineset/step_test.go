@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset"
 )
@@ -75,7 +77,7 @@ func noPorts(ctrl.Manager, *engine.Ports) {}
 
 func TestAStepOfAnEmbedderSeesTheMachinesOfASetAndWritesWithIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	w.run(ownStep(t, func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
 		machines, known := s.Machines()
 		if !known {
@@ -88,60 +90,55 @@ func TestAStepOfAnEmbedderSeesTheMachinesOfASetAndWritesWithIt(t *testing.T) {
 		return machineset.Result{}, nil
 	}))
 	set := w.set("workers", 2)
-	w.create(set)
+	w.Create(set)
 	w.conditionSays(set, "Complete", "two Machines")
 	w.has(set, 2)
-	w.eventually("have the annotation", func() string {
-		if w.get(set).GetAnnotations()["example.com/complete"] != "yes" {
-			return w.describe(set)
-		}
-		return ""
-	})
+	w.until("have the annotation", func() bool { return w.Get(set).GetAnnotations()["example.com/complete"] == "yes" })
 }
 
 func TestAStepOfAnEmbedderKeepsASetFromCreatingAndSaysWhy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	w.run(ownStep(t, func(_ context.Context, s *machineset.Scope) (machineset.Result, error) {
 		s.Hold("QuotaExceeded", "the quota of the team is used up")
 		return machineset.Result{}, nil
 	}))
 	set := w.set("workers", 2)
-	w.create(set)
+	w.Create(set)
 	w.conditionSays(set, contract.ConditionScalingUp, "* the quota of the team is used up")
 	require.Empty(t, w.machines())
 }
 
 func TestAStepOfAnEmbedderThatStopsThePassKeepsASetFromScaling(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	r := w.reconcilerWith(ownStep(t, func(context.Context, *machineset.Scope) (machineset.Result, error) {
 		return machineset.Result{Stop: true}, nil
 	}), noPorts)
 	set := w.set("workers", 2)
-	w.create(set)
+	w.Create(set)
 	w.passesUntil(r, set, func(u *unstructured.Unstructured) bool {
 		_, found, _ := unstructured.NestedInt64(u.Object, "status", "replicas")
 		return found
 	})
-	require.Contains(t, w.get(set).GetFinalizers(), machineset.Finalizer, "the steps in front of it ran")
+	require.Contains(t, w.Get(set).GetFinalizers(), machineset.Finalizer, "the steps in front of it ran")
 	require.Empty(t, w.machines())
 
-	require.NoError(t, w.client.Delete(t.Context(), w.get(set)))
+	require.NoError(t, w.Client.Delete(t.Context(), w.Get(set)))
 	w.passesUntil(r, set, func(u *unstructured.Unstructured) bool {
 		return w.condition(u, contract.ConditionDeleting).Status == metav1.ConditionTrue
 	})
-	require.Contains(t, w.get(set).GetFinalizers(), machineset.Finalizer, "in a deletion too")
+	require.Contains(t, w.Get(set).GetFinalizers(), machineset.Finalizer, "in a deletion too")
 }
 
 // passesUntil makes passes until a set is as it is to be.
 func (w *world) passesUntil(r *machineset.Reconciler, set *unstructured.Unstructured, is func(*unstructured.Unstructured) bool) {
 	w.t.Helper()
-	w.eventually("be as it is to be", func() string {
+	w.Eventually("be as it is to be", func() string {
 		if _, err := r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)}); err != nil {
 			return err.Error()
 		}
-		if !is(w.get(set)) {
+		if !is(w.Get(set)) {
 			return w.describe(set)
 		}
 		return ""
@@ -150,30 +147,23 @@ func (w *world) passesUntil(r *machineset.Reconciler, set *unstructured.Unstruct
 
 func TestAStepOfAnEmbedderThatFailsDelaysADeletionAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fake0()).live()
+	w := newWorld(t, fake.Options{}).live()
 	r := w.reconcilerWith(ownStep(t, func(context.Context, *machineset.Scope) (machineset.Result, error) {
 		return machineset.Result{}, errors.New("no inventory")
 	}), noPorts)
 	set := w.set("workers", 1)
-	w.create(set)
+	w.Create(set)
 	w.fails(r, set, "step own: no inventory")
-	w.eventually("have a Machine", func() string {
+	w.until("have a Machine", func() bool {
 		w.fails(r, set, "step own: no inventory")
-		if len(w.machines()) != 1 {
-			return w.describe(set)
-		}
-		return ""
+		return len(w.machines()) == 1
 	})
-	generation, _, _ := unstructured.NestedInt64(w.get(set).Object, "status", "observedGeneration")
-	require.Zero(t, generation, "the set was not evaluated as a whole")
+	require.Zero(t, testenv.Number(w.Get(set), "status", "observedGeneration"), "the set was not evaluated as a whole")
 
-	require.NoError(t, w.client.Delete(t.Context(), w.get(set)))
-	w.eventually("be known to be in deletion", func() string {
+	require.NoError(t, w.Client.Delete(t.Context(), w.Get(set)))
+	w.until("be known to be in deletion", func() bool {
 		w.fails(r, set, "step own: no inventory")
-		if w.condition(set, contract.ConditionDeleting).Status != metav1.ConditionTrue {
-			return w.describe(set)
-		}
-		return ""
+		return w.condition(set, contract.ConditionDeleting).Status == metav1.ConditionTrue
 	})
 	require.Nil(t, w.machines()[0].GetDeletionTimestamp(), "a deletion does not go on behind a step that failed")
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,24 +56,6 @@ func TestATemplateThatCouldNotBeReadKeepsASetFromCreating(t *testing.T) {
 	_, err = runStep(t, s, StepTemplates)
 	require.NoError(t, err, "a set in deletion needs none")
 	require.Empty(t, s.machines.Holds)
-}
-
-func TestWhatMachinesShareIsNoTemplate(t *testing.T) {
-	t.Parallel()
-	frame := &engine.Frame[contract.MachineSetState, contract.MachineSetUpdate]{
-		Tracker: external.NewTracker(broken{}, nil, "test"),
-		Shared:  func(ref contract.Ref) bool { return ref.Kind == "MachineClass" },
-	}
-	s := &Scope{env: &Reconciler{frame: frame}}
-	s.Attach(frame)
-	s.State.Template.Infrastructure = contract.Ref{Group: "g", Kind: "MachineClass", Name: "small"}
-	_, err := runStep(t, s, StepTemplates)
-	require.NoError(t, err, "it is not read")
-	require.Empty(t, s.machines.Holds)
-	require.Equal(t, external.NotReferenced, s.templates[1].Presence, "nothing is cloned")
-	s.State.Template.Infrastructure.Kind = "InfraTemplate"
-	_, err = runStep(t, s, StepTemplates)
-	require.ErrorIs(t, err, errBroken)
 }
 
 func TestChecksThatFailKeepASetFromCreating(t *testing.T) {
@@ -135,4 +120,30 @@ func TestWhatIsUnreadConcernsOnlyASetThatLacksMachines(t *testing.T) {
 	require.Equal(t, []scale.Hold{
 		{Reason: ReasonNaming, Message: ReasonNaming}, {Reason: engine.ReasonTemplateMissing, Message: engine.ReasonTemplateMissing},
 	}, s.holds())
+}
+
+func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
+func TestNothingIsRememberedOfASetThatIsDoneWith(t *testing.T) {
+	kinds, err := contract.ClusterAPI(contract.V1Beta2)
+	require.NoError(t, err)
+	ports := engine.Ports{Client: struct{ client.Client }{}, Cache: broken{}, APIReader: struct{ client.Reader }{}}
+	r, err := New(kinds, ports, Options{Options: engine.Options{WatchFilter: "mine"}})
+	require.NoError(t, err)
+	set := kinds.Set.New()
+	set.SetNamespace("default")
+	set.SetName("workers")
+	set.SetUID("uid")
+	key := types.NamespacedName{Namespace: "default", Name: "workers"}
+	before := r.memory.Of(key, "uid")
+	_, err = r.ReconcileObject(t.Context(), set)
+	require.NoError(t, err)
+	require.NotSame(t, before, r.memory.Of(key, "uid"), "it is another controller's")
+
+	before = r.memory.Of(key, "uid")
+	set.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
+	set.SetDeletionTimestamp(new(metav1.NewTime(noon())))
+	_, err = r.ReconcileObject(t.Context(), set)
+	require.NoError(t, err)
+	require.NotSame(t, before, r.memory.Of(key, "uid"), "its finalizer is gone")
 }

@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/apitest/testenv"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -40,11 +41,9 @@ func bootstrapGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(con
 type world struct {
 	*testenv.Env
 
-	t      *testing.T
-	store  *fake.Store
-	client client.WithWatch
-	kinds  contract.Kinds
-	lives  *fake.Machines
+	t     *testing.T
+	kinds contract.Kinds
+	lives *fake.Machines
 }
 
 func newWorld(t *testing.T, o fake.Options) *world {
@@ -62,49 +61,46 @@ func newWorldWith(t *testing.T, o fake.Options, loops fake.Loops) *world {
 			e.Create(fake.CRD(gvk, contract.V1Beta2))
 		}
 	})
-	w := &world{Env: env, t: t, store: env.Store, client: env.Client, kinds: kinds}
-	w.create(w.template(infraGVK()), w.template(bootstrapGVK()))
+	w := &world{Env: env, t: t, kinds: kinds}
+	w.Create(w.template(infraGVK()), w.template(bootstrapGVK()))
 	return w
+}
+
+// newSet returns a world whose reconcilers run, with a set that has all its Machines.
+func newSet(t *testing.T, replicas int64, options ...fake.Option) (*world, *unstructured.Unstructured) {
+	t.Helper()
+	w := newWorld(t, fake.Options{}).live()
+	w.run(machineset.Options{})
+	set := w.set("workers", replicas, options...)
+	w.Create(set)
+	w.has(set, int(replicas))
+	return w, set
+}
+
+// until polls until a condition is met, and describes the sets when it never is.
+func (w *world) until(what string, met func() bool) {
+	w.t.Helper()
+	come := false
+	defer func() {
+		if come {
+			return
+		}
+		for _, set := range w.List(w.kinds.Set.GVK) {
+			w.t.Logf("%s; %d Machines", w.describe(&set), len(w.machines()))
+		}
+	}()
+	w.Until(what, met)
+	come = true
 }
 
 // live starts the reconcilers of Machines.
 func (w *world) live() *world {
 	w.t.Helper()
-	mgr := w.manager("lives")
+	mgr := w.Manager("lives", ctrl.Options{})
 	w.lives = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, infraGVK(), bootstrapGVK())
 	require.NoError(w.t, w.lives.SetupWithManager(mgr))
-	w.start(mgr)
+	w.Run(mgr)
 	return w
-}
-
-func (w *world) manager(agent string) ctrl.Manager {
-	w.t.Helper()
-	return w.Manager(agent, ctrl.Options{})
-}
-
-func (w *world) start(mgr ctrl.Manager) (stop func()) { w.t.Helper(); return w.Run(mgr) }
-
-func (w *world) create(objects ...client.Object) { w.t.Helper(); w.Create(objects...) }
-
-func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	w.t.Helper()
-	return w.Get(obj)
-}
-
-func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
-	w.t.Helper()
-	w.Change(obj, do)
-}
-
-func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
-	w.t.Helper()
-	return w.List(gvk)
-}
-
-func (w *world) eventually(what string, check func() string) { w.t.Helper(); w.Eventually(what, check) }
-
-func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
-	return testenv.Object(gvk, name)
 }
 
 // run starts the reconciler under test.
@@ -122,18 +118,43 @@ func (w *world) runWith(manager ctrl.Options, options machineset.Options) (stop 
 	}
 	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, options)
 	require.NoError(w.t, err)
-	return w.start(mgr)
+	return w.Run(mgr)
+}
+
+// runWithClusters starts the reconciler under test with Clusters that it follows.
+func (w *world) runWithClusters() ctrl.Manager {
+	w.t.Helper()
+	mgr := w.Manager(userAgent, ctrl.Options{})
+	clusters, err := external.ClustersFromManager(mgr, external.ClusterOptions{})
+	require.NoError(w.t, err)
+	ports := pass.PortsFromManager(mgr)
+	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
+	r, err := machineset.New(w.kinds, ports, machineset.Options{Options: pass.Options{StatusDelay: -1}})
+	require.NoError(w.t, err)
+	require.NoError(w.t, r.AddToManager(w.t.Context(), mgr))
+	w.Run(mgr)
+	return mgr
+}
+
+// stray creates a Machine of a pool that nobody owns.
+func (w *world) stray(name, pool string) *unstructured.Unstructured {
+	w.t.Helper()
+	u := testenv.Object(w.kinds.Machine.GVK, name)
+	u.SetLabels(map[string]string{"pool": pool, contract.ClusterNameLabel: "demo"})
+	u.Object["spec"] = map[string]any{"clusterName": "demo"}
+	w.Create(u)
+	return u
 }
 
 func (w *world) template(gvk schema.GroupVersionKind) *unstructured.Unstructured {
-	u := object(templateOf(gvk), "workers")
+	u := testenv.Object(templateOf(gvk), "workers")
 	u.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"size": "large"}}}
 	return u
 }
 
 // set returns a set that has templates, and a selector of its own.
 func (w *world) set(name string, replicas int64, options ...fake.Option) *unstructured.Unstructured {
-	u := object(w.kinds.Set.GVK, name)
+	u := testenv.Object(w.kinds.Set.GVK, name)
 	ref := func(gvk schema.GroupVersionKind) map[string]any {
 		return map[string]any{"apiGroup": gvk.Group, "kind": gvk.Kind, "name": "workers"}
 	}
@@ -157,18 +178,18 @@ func (w *world) set(name string, replicas int64, options ...fake.Option) *unstru
 
 func (w *world) scale(set *unstructured.Unstructured, replicas int64) {
 	w.t.Helper()
-	w.change(set, fake.WithField(replicas, "spec", "replicas"))
+	w.Change(set, fake.WithField(replicas, "spec", "replicas"))
 }
 
 func (w *world) machines() []unstructured.Unstructured {
 	w.t.Helper()
-	return w.list(w.kinds.Machine.GVK)
+	return w.List(w.kinds.Machine.GVK)
 }
 
 // has waits until a set has so many Machines, all of them in its status, and nothing else is left of others.
 func (w *world) has(set *unstructured.Unstructured, n int) {
 	w.t.Helper()
-	w.eventually(fmt.Sprintf("have %d Machines", n), func() string {
+	w.Eventually(fmt.Sprintf("have %d Machines", n), func() string {
 		machines := w.machines()
 		going := 0
 		for i := range machines {
@@ -184,8 +205,8 @@ func (w *world) has(set *unstructured.Unstructured, n int) {
 				return fmt.Sprintf("there are %d of %s", parts, gvk.Kind)
 			}
 		}
-		if fresh := w.get(set); fresh != nil {
-			if got, _, _ := unstructured.NestedInt64(fresh.Object, "status", "replicas"); got != int64(n) {
+		if fresh := w.Get(set); fresh != nil {
+			if testenv.Number(fresh, "status", "replicas") != int64(n) {
 				return "its status says otherwise: " + w.describe(set)
 			}
 		}
@@ -197,7 +218,7 @@ func (w *world) has(set *unstructured.Unstructured, n int) {
 func (w *world) partsOfMachines(gvk schema.GroupVersionKind) []unstructured.Unstructured {
 	w.t.Helper()
 	machines := w.machines()
-	return slices.DeleteFunc(w.list(gvk), func(part unstructured.Unstructured) bool {
+	return slices.DeleteFunc(w.List(gvk), func(part unstructured.Unstructured) bool {
 		named := slices.ContainsFunc(machines, func(m unstructured.Unstructured) bool { return m.GetName() == part.GetName() })
 		controller := metav1.GetControllerOf(&part)
 		return !named && (controller == nil || controller.Kind != w.kinds.Machine.GVK.Kind)
@@ -206,7 +227,7 @@ func (w *world) partsOfMachines(gvk schema.GroupVersionKind) []unstructured.Unst
 
 func (w *world) describe(set *unstructured.Unstructured) string {
 	w.t.Helper()
-	fresh := w.get(set)
+	fresh := w.Get(set)
 	if fresh == nil {
 		return "the set is gone"
 	}
@@ -216,7 +237,7 @@ func (w *world) describe(set *unstructured.Unstructured) string {
 
 func (w *world) condition(set *unstructured.Unstructured, kind string) metav1.Condition {
 	w.t.Helper()
-	return testenv.Condition(w.get(set), kind)
+	return testenv.Condition(w.Get(set), kind)
 }
 
 // conditionSays waits for the message of a condition to contain a text.
@@ -229,7 +250,7 @@ func (w *world) conditionSays(set *unstructured.Unstructured, kind, text string)
 func (w *world) oneForEachSlot() {
 	w.t.Helper()
 	made := map[string]int{}
-	for _, r := range w.store.Requests() {
+	for _, r := range w.Store.Requests() {
 		if r.Verb == "create" && r.GVK.Kind == infraGVK().Kind && r.Code == 201 {
 			made[r.Name]++
 		}
@@ -242,4 +263,6 @@ func (w *world) oneForEachSlot() {
 	}
 }
 
-func fake0() fake.Options { return fake.Options{} }
+func annotated(key, value string) fake.Option {
+	return fake.WithAnnotations(map[string]string{key: value})
+}

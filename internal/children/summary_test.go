@@ -84,8 +84,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		"one has yet to say whether it is up to date": {factsOf(1, stateOf("old")), "MachinesUpToDate",
 			"Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
 		"no Machine is unhealthy": {factsOf(1, stateOf("a")), "Remediating", "False NotRemediating: "},
-		"unhealthy": {factsOf(2, stateOf("b", unhealthy), stateOf("a", unhealthy)), "Remediating",
-			"False NotRemediating: "},
+		"unhealthy":               {factsOf(2, stateOf("b", unhealthy), stateOf("a", unhealthy)), "Remediating", "False NotRemediating: "},
 		"remediating": {factsOf(1, stateOf("a", unhealthy, saying("OwnerRemediated", "False", "Machine is deleting"))), "Remediating",
 			"True Remediating: * Machine a: Machine is deleting"},
 	}
