@@ -14,15 +14,15 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 // group is a deployment that cluster-autoscaler may scale.
 func (w *world) group(replicas int64) *unstructured.Unstructured {
 	w.t.Helper()
-	return w.deployment(replicas, func(u *unstructured.Unstructured) {
-		u.SetAnnotations(map[string]string{contract.MinSizeAnnotation: "1", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "9"})
-	})
+	return w.deployment(replicas, annotated(contract.MinSizeAnnotation, "1"),
+		annotated("cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size", "9"))
 }
 
 func TestADeploymentIsWhatClusterAutoscalerReads(t *testing.T) {
@@ -34,21 +34,11 @@ func TestADeploymentIsWhatClusterAutoscalerReads(t *testing.T) {
 	rolling := func() bool { return rollingOut(w.setsNow()) }
 	require.False(t, rolling())
 	w.machines.Hold(true)
-	w.change(d, template("green"))
-	w.eventually("the rollout to be seen", func() string {
-		if !rolling() {
-			return "it is not"
-		}
-		return ""
-	})
+	w.Change(d, template("green"))
+	w.until("the rollout to be seen", rolling)
 	w.machines.Hold(false)
 	w.rolled(d, "green", 2)
-	w.eventually("the rollout to be over", func() string {
-		if rolling() {
-			return "it is not"
-		}
-		return ""
-	})
+	w.until("the rollout to be over", func() bool { return !rolling() })
 }
 
 // rollingOut reports whether cluster-autoscaler takes the deployment of these sets for one that is rolling out: a set without the highest
@@ -60,59 +50,10 @@ func rollingOut(sets []unstructured.Unstructured) bool {
 		latest = max(latest, revision)
 	}
 	return slices.ContainsFunc(sets, func(set unstructured.Unstructured) bool {
-		wanted, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
-		existing, _, _ := unstructured.NestedInt64(set.Object, "status", "replicas")
+		wanted := testenv.Number(&set, "spec", "replicas")
+		existing := testenv.Number(&set, "status", "replicas")
 		return set.GetAnnotations()[contract.RevisionAnnotation] != strconv.FormatInt(latest, 10) && (wanted > 0 || existing > 0)
 	})
-}
-
-// cluster-autoscaler marks one Machine and lowers the replicas by one, again and again, without a wait.
-func TestSeveralScaleDownsInARowEndWithExactlyTheMarkedMachines(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.group(6)
-	w.rolled(d, "blue", 6)
-	machines := w.list(w.kinds.Machine.GVK)
-	for i, replicas := range []int64{5, 4, 3} {
-		w.change(&machines[2*i], func(u *unstructured.Unstructured) {
-			all := u.GetAnnotations()
-			all[scale.DeleteAnnotation] = "now"
-			u.SetAnnotations(all)
-		})
-		w.change(d, fake.WithField(replicas, "spec", "replicas"))
-	}
-	w.rolled(d, "blue", 3)
-	for i := range machines { // whatever a cache has shown first
-		require.Equal(t, i%2 == 0, w.get(&machines[i]) == nil, machines[i].GetName())
-	}
-}
-
-func TestAScaleDownInTheMiddleOfARolloutTakesTheMarkedMachine(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.group(4)
-	w.rolled(d, "blue", 4)
-	w.change(d, template("green"))
-	var marked unstructured.Unstructured
-	w.eventually("a green one", func() string {
-		for _, m := range w.list(w.kinds.Machine.GVK) {
-			if m.GetLabels()["machine-template-hash"] == w.hashOf("green") && w.hashOf("green") != "" && m.GetDeletionTimestamp() == nil {
-				marked = m
-				return ""
-			}
-		}
-		return "there is none"
-	})
-	w.change(&marked, func(u *unstructured.Unstructured) {
-		all := u.GetAnnotations()
-		all[scale.DeleteAnnotation] = "now"
-		u.SetAnnotations(all)
-	})
-	w.change(d, fake.WithField(int64(3), "spec", "replicas"))
-	w.rolled(d, "green", 3)
-	require.Nil(t, w.get(&marked), "it goes although it has the new template")
 }
 
 // A mark of an earlier plan is still there, and the API server refuses to remove it.
@@ -125,40 +66,31 @@ func TestAMarkThatCannotBeRemoved(t *testing.T) {
 	refused := func(r fake.Request) bool {
 		return r.UserAgent == "deployments" && r.Verb == "patch" && r.GVK.GroupKind() == w.kinds.Machine.GVK.GroupKind()
 	}
-	allow := w.store.Inject(fake.Fault{Match: refused, Times: -1, Err: apierrors.NewForbidden(schema.GroupResource{}, "", nil)})
-	machines := w.list(w.kinds.Machine.GVK)
-	mark := func(m *unstructured.Unstructured, mark string) {
-		w.change(m, func(u *unstructured.Unstructured) {
-			all := u.GetAnnotations()
-			all[scale.DeleteAnnotation] = mark
-			u.SetAnnotations(all)
-		})
-	}
+	allow := w.Store.Inject(fake.Fault{Match: refused, Times: -1, Err: apierrors.NewForbidden(schema.GroupResource{}, "", nil)})
+	machines := w.machinesNow()
+	mark := func(m *unstructured.Unstructured, mark string) { w.Change(m, annotated(scale.DeleteAnnotation, mark)) }
 	tries := func(least int) {
-		w.store.ResetRequests()
-		w.eventually("remove the mark, in vain", func() string {
+		w.Store.ResetRequests()
+		w.until("remove the mark, in vain", func() bool {
 			tried := 0
-			for _, r := range w.store.Requests() {
+			for _, r := range w.Store.Requests() {
 				if refused(r) {
 					tried++
 				}
 			}
-			if tried < least {
-				return fmt.Sprint(tried, " times")
-			}
-			return ""
+			return tried >= least
 		})
 	}
 	mark(&machines[0], "MachineDeployment/"+string(d.GetUID()))
 	tries(1) // the cache of the deployment shows the mark
 	mark(&machines[1], "by an autoscaler")
-	w.change(d, fake.WithField(int64(2), "spec", "replicas"))
+	w.Change(d, fake.WithField(int64(2), "spec", "replicas"))
 	tries(3)
-	require.Len(t, w.list(w.kinds.Machine.GVK), 3, "the set was not lowered")
+	require.Len(t, w.machinesNow(), 3, "the set was not lowered")
 	allow()
 	w.rolled(d, "blue", 2)
-	require.NotNil(t, w.get(&machines[0]))
-	require.Nil(t, w.get(&machines[1]))
+	require.NotNil(t, w.Get(&machines[0]))
+	require.Nil(t, w.Get(&machines[1]))
 }
 
 // An autoscaler for another API group than Cluster API's marks Machines by a key of that group.
@@ -170,25 +102,15 @@ func TestScaleDownsOfEverySystemEndWithTheMachinesThatItsAutoscalerMarks(t *test
 			w := newWorldWith(t, s.kinds, fake.Options{Scheme: s.scheme}, fake.AllLoops())
 			w.live().run()
 			d := w.deploymentOf(s, 6)
-			w.eventually("six Machines", func() string {
-				if n := len(w.list(s.kinds.Machine.GVK)); n != 6 {
-					return fmt.Sprint(n, w.describeSets())
-				}
-				return ""
-			})
-			machines := w.list(s.kinds.Machine.GVK)
+			w.until("six Machines", func() bool { return len(w.machinesNow()) == 6 })
+			machines := w.machinesNow()
 			for i, replicas := range []int64{5, 4, 3} {
-				w.change(&machines[2*i], annotated(s.kinds.Machine.GVK.Group+"/delete-machine", "now"))
-				w.change(d, fake.WithField(replicas, "spec", "replicas"))
+				w.Change(&machines[2*i], annotated(s.kinds.Machine.GVK.Group+"/delete-machine", "now"))
+				w.Change(d, fake.WithField(replicas, "spec", "replicas"))
 			}
-			w.eventually("three Machines", func() string {
-				if n := len(w.list(s.kinds.Machine.GVK)); n != 3 {
-					return fmt.Sprint(n, w.describeSets())
-				}
-				return ""
-			})
+			w.until("three Machines", func() bool { return len(w.machinesNow()) == 3 })
 			for i := range machines {
-				require.Equal(t, i%2 == 0, w.get(&machines[i]) == nil, machines[i].GetName())
+				require.Equal(t, i%2 == 0, w.Get(&machines[i]) == nil, machines[i].GetName())
 			}
 		})
 	}
@@ -199,14 +121,14 @@ func TestScaleDownsOfEverySystemEndWithTheMachinesThatItsAutoscalerMarks(t *test
 func (w *world) marksOne(image string) *unstructured.Unstructured {
 	w.t.Helper()
 	var marked *unstructured.Unstructured
-	w.eventually("one of "+image+" to be marked", func() string {
-		for _, m := range w.list(w.kinds.Machine.GVK) {
+	w.Eventually("one of "+image+" to be marked", func() string {
+		for _, m := range w.machinesNow() {
 			if w.hashOf(image) == "" || m.GetLabels()["machine-template-hash"] != w.hashOf(image) || m.GetDeletionTimestamp() != nil {
 				continue
 			}
 			changed := m.DeepCopy()
 			annotated(scale.DeleteAnnotation, "now")(changed)
-			if w.client.Patch(w.t.Context(), changed, client.MergeFrom(&m)) == nil && changed.GetDeletionTimestamp() == nil {
+			if w.Client.Patch(w.t.Context(), changed, client.MergeFrom(&m)) == nil && changed.GetDeletionTimestamp() == nil {
 				marked = changed
 				return ""
 			}
@@ -223,18 +145,18 @@ func TestScaleDownsInTheMiddleOfARolloutEndWithTheMarkedMachinesOfBothSets(t *te
 	d := w.group(5)
 	w.rolled(d, "blue", 5)
 	w.machines.Hold(true) // in the middle it stays
-	w.change(d, fake.WithField(int64(2), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"), template("green"))
+	w.Change(d, fake.WithField(int64(2), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"), template("green"))
 	var marked []*unstructured.Unstructured
 	for i, image := range []string{"green", "blue"} {
 		marked = append(marked, w.marksOne(image))
-		w.change(d, fake.WithField(int64(4-i), "spec", "replicas"))
+		w.Change(d, fake.WithField(int64(4-i), "spec", "replicas"))
 	}
 	w.machines.Hold(false)
 	w.rolled(d, "green", 3)
 	for i := range marked {
-		require.Nil(t, w.get(marked[i]))
+		require.Nil(t, w.Get(marked[i]))
 	}
-	for _, m := range w.list(w.kinds.Machine.GVK) {
+	for _, m := range w.machinesNow() {
 		require.NotContains(t, m.GetAnnotations(), scale.DeleteAnnotation)
 	}
 }

@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
@@ -28,8 +31,7 @@ func (m countingMaker) NewSet(d contract.Object, seed contract.MachineSetSeed) (
 
 func TestADeploymentWithOneSetComparesItWithNoOther(t *testing.T) {
 	t.Parallel()
-	kinds, err := contract.ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
+	kinds := clusterAPI()
 	var made atomic.Int32
 	kinds.SetMaker = countingMaker{kinds.SetMaker, &made}
 	w := newWorldOf(t, kinds).live()
@@ -48,11 +50,10 @@ func TestARoundOfARolloutMakesSevenRequestsForItsSets(t *testing.T) {
 	const rounds = 6
 	d := w.deployment(rounds)
 	w.rolled(d, "blue", rounds)
-	w.store.ResetRequests()
-	w.change(d, template("green"))
-	w.rolled(d, "green", rounds)
+	w.Store.ResetRequests()
+	w.rollTo(d, "green", rounds)
 	counts := map[string]int{}
-	for _, r := range w.store.Requests() {
+	for _, r := range w.Store.Requests() {
 		// Of what the sets and the stand-in for the reconciler of Machines do, only what is about sets.
 		ours := r.UserAgent == "deployments" || (r.UserAgent == "others" && (r.GVK.Kind == w.kinds.Set.GVK.Kind || r.Verb == "list"))
 		if ours && r.Code < 300 && r.Verb != "watch" && r.Subresource == "" && r.GVK.Kind != "Event" {
@@ -81,7 +82,37 @@ func TestARoundOfARolloutMakesSevenRequestsForItsSets(t *testing.T) {
 // isBeingCreated reports whether the set of a Machine has yet to say in its ledger that it has created it. Until then a change of the set
 // would be in conflict with that, and the next creation would say it too.
 func (w *world) isBeingCreated(m client.Object) bool {
-	set := object(w.kinds.Set.GVK, metav1.GetControllerOf(m).Name)
-	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(set), set)
+	set := testenv.Object(w.kinds.Set.GVK, metav1.GetControllerOf(m).Name)
+	err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(set), set)
 	return err != nil || strings.Contains(set.GetAnnotations()[scale.LedgerAnnotation], "pending")
+}
+
+// Writes that are put off because others undo them are counted.
+func TestUndoneWrites(t *testing.T) {
+	t.Parallel()
+	t.Run("a rollout of 200 Machines has none", func(t *testing.T) {
+		t.Parallel()
+		w, d := rolledOut(t, 200, fake.WithField("25%", "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"))
+		w.rollTo(d, "green", 200)
+		require.Equal(t, map[string]float64{"machinist_machinedeployment_undone_writes_total": 0, "machinist_machineset_undone_writes_total": 0},
+			w.undone())
+	})
+}
+
+// undone returns the counters of writes that were put off.
+func (w *world) undone() map[string]float64 {
+	w.t.Helper()
+	counts := map[string]float64{}
+	for _, m := range w.metrics {
+		registry := prometheus.NewPedanticRegistry()
+		require.NoError(w.t, registry.Register(m))
+		families, err := registry.Gather()
+		require.NoError(w.t, err)
+		for _, f := range families {
+			if strings.HasSuffix(f.GetName(), "_undone_writes_total") {
+				counts[f.GetName()] += f.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+	}
+	return counts
 }

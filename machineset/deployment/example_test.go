@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
@@ -55,4 +56,17 @@ func ExampleCommands_Undo() {
 	if _, err := commands.Undo(context.TODO(), types.NamespacedName{Namespace: "default", Name: "workers"}, 0); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// Run the reconciler in a controller of your own, which decides what is reconciled when.
+func ExampleReconciler() {
+	_ = func(r *deployment.Reconciler, mine func(reconcile.Request) bool) reconcile.Func {
+		return func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			if !mine(request) {
+				return reconcile.Result{}, nil
+			}
+			return r.Reconcile(ctx, request)
+		}
+	}
+	// Output:
 }

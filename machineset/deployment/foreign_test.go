@@ -2,15 +2,21 @@ package deployment_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
@@ -27,7 +33,7 @@ func systems(t *testing.T) map[string]system {
 	t.Helper()
 	v1beta1, err := contract.ClusterAPI(contract.V1Beta1)
 	require.NoError(t, err)
-	typed, scheme := fleets()
+	typed, scheme := testenv.Fleets()
 	return map[string]system{
 		"Go types": {kinds: typed, spec: map[string]any{"size": "small"}, change: []string{"size"}, scheme: scheme},
 		"Cluster API v1beta1": {v1beta1, map[string]any{
@@ -52,20 +58,15 @@ func TestDeploymentsOfEverySystemRollOutGoBackAndGo(t *testing.T) {
 			d := w.deploymentOf(s, 2)
 			before, _, _ := unstructured.NestedString(s.spec, s.change...)
 			w.made(s, before)
-			w.change(d, fake.WithField("other", append([]string{"spec", "template", "spec"}, s.change...)...))
+			w.Change(d, fake.WithField("other", append([]string{"spec", "template", "spec"}, s.change...)...))
 			w.made(s, "other")
-			commands := deployment.Commands{Client: w.client, Kinds: s.kinds}
+			commands := deployment.Commands{Client: w.Client, Kinds: s.kinds}
 			_, err := commands.Undo(t.Context(), client.ObjectKeyFromObject(d), 0)
 			require.NoError(t, err)
 			w.made(s, before)
 			require.Len(t, w.setsNow(), 2)
-			require.NoError(t, w.client.Delete(t.Context(), d))
-			w.eventually("all to go", func() string {
-				if w.get(d) != nil || len(w.setsNow()) > 0 || len(w.list(s.kinds.Machine.GVK)) > 0 {
-					return "something is left"
-				}
-				return ""
-			})
+			require.NoError(t, w.Client.Delete(t.Context(), d))
+			w.until("all to go", func() bool { return w.Get(d) == nil && len(w.setsNow()) == 0 && len(w.machinesNow()) == 0 })
 		})
 	}
 }
@@ -73,7 +74,7 @@ func TestDeploymentsOfEverySystemRollOutGoBackAndGo(t *testing.T) {
 // deploymentOf creates a deployment of a system.
 func (w *world) deploymentOf(s system, replicas int64) *unstructured.Unstructured {
 	w.t.Helper()
-	d := object(s.kinds.Deployment.GVK, "workers")
+	d := testenv.Object(s.kinds.Deployment.GVK, "workers")
 	labels := map[string]any{"pool": "workers"}
 	d.Object["spec"] = map[string]any{
 		"replicas": replicas, "selector": map[string]any{"matchLabels": labels},
@@ -82,22 +83,103 @@ func (w *world) deploymentOf(s system, replicas int64) *unstructured.Unstructure
 	if _, has := s.spec["clusterName"]; has {
 		require.NoError(w.t, unstructured.SetNestedField(d.Object, "demo", "spec", "clusterName"))
 	}
-	require.NoError(w.t, w.client.Create(w.t.Context(), d))
+	w.Create(d)
 	return d
 }
 
 // made waits until there are two Machines, both made of what was changed last.
 func (w *world) made(s system, want string) {
 	w.t.Helper()
-	w.eventually("two Machines of "+want, func() string {
+	w.until("two Machines of "+want, func() bool {
 		got := map[string]int{}
-		for _, m := range w.list(s.kinds.Machine.GVK) {
-			text, _, _ := unstructured.NestedString(m.Object, append([]string{"spec"}, s.change...)...)
-			got[text]++
+		for _, m := range w.machinesNow() {
+			got[testenv.Text(&m, append([]string{"spec"}, s.change...)...)]++
 		}
-		if len(got) != 1 || got[want] != 2 {
-			return fmt.Sprint(got, w.describeSets())
-		}
-		return ""
+		return len(got) == 1 && got[want] == 2
 	})
+}
+
+// counting are the systems whose deployments have the numbers in their status that say how far a rollout is.
+func counting(t *testing.T) map[string]system {
+	t.Helper()
+	all := systems(t)
+	maps.DeleteFunc(all, func(_ string, s system) bool { return s.scheme != nil })
+	return all
+}
+
+// A restart is another annotation of the template in two of the systems, which have no field for it.
+func TestARestartThatTheControllerHasYetToSeeIsNotDone(t *testing.T) {
+	t.Parallel()
+	for name, s := range counting(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldOf(t, s.kinds)
+			stop := w.live().run()
+			d := w.deploymentOf(s, 2)
+			key := client.ObjectKeyFromObject(d)
+			w.done(deployment.Commands{Client: w.Client, Kinds: s.kinds}, key)
+			stop()
+			// Sets are as old as the second says in which they were created: it has to be over.
+			clock := clocktesting.NewFakePassiveClock(time.Now().Add(2 * time.Second))
+			commands := deployment.Commands{Client: w.Client, Kinds: s.kinds, Clock: clock}
+			old := w.uids()
+			if err := commands.Restart(t.Context(), key); name == "Cluster API v1beta1" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, "set the annotation kubectl.kubernetes.io/restartedAt in the metadata of spec.template")
+				w.Change(d, fake.WithField("now", "spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"))
+			}
+			progress, err := commands.Status(t.Context(), key)
+			require.NoError(t, err)
+			require.False(t, progress.Done, progress)
+			require.NoError(t, commands.Pause(t.Context(), key))
+			progress, err = commands.Status(t.Context(), key)
+			require.NoError(t, err)
+			require.False(t, progress.Done, progress)
+			require.NoError(t, commands.Resume(t.Context(), key))
+
+			w.run()
+			w.done(commands, key)
+			for _, uid := range w.uids() {
+				require.NotContains(t, old, uid, "a Machine of before is left when the rollout is said to be done")
+			}
+		})
+	}
+}
+
+// done waits until Commands say that a rollout is done.
+func (w *world) done(c deployment.Commands, key types.NamespacedName) {
+	w.t.Helper()
+	w.until("the rollout to be done", func() bool {
+		progress, err := c.Status(w.t.Context(), key)
+		require.NoError(w.t, err)
+		return progress.Done
+	})
+}
+
+func TestOldSetsWithoutALimitAreKeptAsTheirSystemKeepsThem(t *testing.T) {
+	t.Parallel()
+	for name, s := range counting(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldOf(t, s.kinds)
+			w.live().run()
+			d := w.deploymentOf(s, 1)
+			commands := deployment.Commands{Client: w.Client, Kinds: s.kinds}
+			for _, made := range []string{"second", "third", "fourth"} {
+				w.done(commands, client.ObjectKeyFromObject(d))
+				w.Change(d, fake.WithField(made, append([]string{"spec", "template", "spec"}, s.change...)...))
+			}
+			want := map[bool]int{true: 4, false: 2}[name == "Gardener"]
+			w.until(fmt.Sprintf("have %d sets", want), func() bool {
+				progress, err := commands.Status(t.Context(), client.ObjectKeyFromObject(d))
+				require.NoError(t, err)
+				return progress.Done && len(w.describeSets()) == want
+			})
+			history, err := commands.History(t.Context(), client.ObjectKeyFromObject(d))
+			require.NoError(t, err)
+			require.True(t, slices.IsSortedFunc(history, func(a, b deployment.Revision) int { return int(a.Number - b.Number) }))
+			require.Len(t, history, want)
+		})
+	}
 }

@@ -1,17 +1,17 @@
 package deployment_test
 
 import (
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -40,12 +40,7 @@ func TestASetThatOvershootsFreezesAndThawsWithItsDeployment(t *testing.T) {
 			w.delete(more[2:])
 			w.thawed(set, d)
 			for _, reason := range []string{"FrozeMachineSet", "UnfrozeMachineSet", "FrozeMachineDeployment", "UnfrozeMachineDeployment"} {
-				w.Eventually("the event "+reason, func() string {
-					if n := len(w.Events(reason)); n != 1 {
-						return "there is another number of them"
-					}
-					return ""
-				})
+				w.Until("the event "+reason, func() bool { return len(w.Events(reason)) == 1 })
 			}
 		})
 	}
@@ -65,24 +60,6 @@ func TestTwoSetsThatOvershootInOnePassBothFreezeBesideARecreateDeployment(t *tes
 	w.freezer(scale.FreezeLimits{})
 	w.frozen(scale.ReasonOverShooting, first, second)
 	w.stays(quiet)
-}
-
-func TestAFreezeThatFailsAtOneSetStopsNoOther(t *testing.T) {
-	t.Parallel()
-	w := newSetsWorld(t, clusterAPI())
-	sets := []*unstructured.Unstructured{w.set("a", 1, nil), w.set("b", 1, nil), w.set("c", 1, nil)}
-	for _, set := range sets {
-		w.machines(set, 6)
-	}
-	remove := w.Store.Inject(fake.Fault{
-		Match: fake.Match("patch", w.kinds.Set.GVK.GroupKind(), "a"), Err: apierrors.NewInternalError(errors.New("a webhook is down")),
-		Times: -1,
-	})
-	w.freezer(scale.FreezeLimits{})
-	w.frozen(scale.ReasonOverShooting, sets[1], sets[2])
-	require.Empty(t, w.Get(sets[0]).GetLabels())
-	remove()
-	w.frozen(scale.ReasonOverShooting, sets[0])
 }
 
 func TestMachinesCountByTheirOwnerAndByTheirLabels(t *testing.T) {
@@ -144,6 +121,7 @@ func TestAScaleDownOfARunningSetDoesNotFreeze(t *testing.T) {
 	w.isAtWork()
 	w.stays(set)
 	w.delete(all[1:])
+	w.isAtWork()
 	w.stays(set)
 	w.machines(set, 3)
 	w.frozen(scale.ReasonOverShooting, set)
@@ -242,4 +220,92 @@ func TestASetAtRestCostsNoWrite(t *testing.T) {
 	w.frozen(scale.ReasonOverShooting, set)
 	w.frozen(scale.ReasonMachineSetFrozen, d)
 	w.Still("writes", 300*time.Millisecond, func() int { return len(w.Writes(freezer)) })
+}
+
+// label has a person freeze an object, by the label of their system.
+func (w *setsWorld) label(u *unstructured.Unstructured) {
+	w.t.Helper()
+	key := scale.FreezeLabel
+	if u.GroupVersionKind().Group == scale.GardenerGroup {
+		key = scale.GardenerFreezeLabel
+	}
+	w.Change(u, fake.WithLabels(map[string]string{key: "True"}))
+}
+
+// keeps waits until a Freezer has looked at frozen objects a few times more, and wants them to stay frozen.
+func (w *setsWorld) keeps(all ...*unstructured.Unstructured) {
+	w.t.Helper()
+	w.Never("a freeze ends", 400*time.Millisecond, func() string {
+		for _, u := range all {
+			if len(w.Get(u).GetLabels()) == 0 {
+				return "that of " + u.GetName()
+			}
+		}
+		return ""
+	})
+}
+
+func TestAFreezeOfAPersonStaysWhereAPersonHasEndedOneOfTheGuard(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string]contract.Kinds{"Cluster API": clusterAPI(), "Gardener": contract.Gardener()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newSetsWorld(t, kinds)
+			w.freezer(scale.FreezeLimits{Up: 4, Down: 3})
+			d := w.deployment("d", 2)
+			set := w.set("s", 2, d)
+			all := w.machines(set, 7) // 2 and a surge of 1 and 4
+			w.frozen(scale.ReasonOverShooting, set)
+			w.frozen(scale.ReasonMachineSetFrozen, d)
+			w.delete(all[:2])
+			w.Eventually("the set counts 5", func() string { // by 7, it would be frozen again
+				n := testenv.Number(w.Get(set), "status", "replicas")
+				return map[bool]string{false: fmt.Sprint(n)}[n == 5]
+			})
+			w.keeps(set) // there are more than 4
+			w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+			w.thawed(set, d)
+			w.delete(all[2:5])
+			w.label(set)
+			w.keeps(set)
+		})
+	}
+}
+
+// Neither a number of Machines nor a deployment that follows its sets changes it.
+func TestALabelOfAPersonStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string]contract.Kinds{"Cluster API": clusterAPI(), "Gardener": contract.Gardener()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newSetsWorld(t, kinds)
+			person := func(value string) fake.Option { return fake.WithLabels(map[string]string{scale.FreezeLabel: value}) }
+			d := w.deployment("d", 2, person("true"))
+			set, alone := w.set("s", 2, d, person("yes")), w.set("alone", 2, nil, person(""))
+			w.machines(set, 2)
+			w.freezer(scale.FreezeLimits{})
+			w.isAtWork()
+			w.keeps(d, set, alone)
+			for value, u := range map[string]*unstructured.Unstructured{"true": d, "yes": set, "": alone} {
+				require.Equal(t, value, w.Get(u).GetLabels()[scale.FreezeLabel])
+				require.Empty(t, w.condition(w.Get(u)).Reason)
+			}
+		})
+	}
+}
+
+func TestAPersonTakesAFreezeOfTheGuardOver(t *testing.T) {
+	t.Parallel()
+	w := newSetsWorld(t, clusterAPI())
+	w.freezer(scale.FreezeLimits{})
+	set := w.set("s", 1, nil)
+	all := w.machines(set, 6)
+	w.frozen(scale.ReasonOverShooting, set)
+	w.Change(set, fake.WithLabels(map[string]string{scale.FreezeLabel: "True"}))
+	w.Eventually("the condition of the guard to go", func() string { return w.condition(w.Get(set)).Reason })
+	w.delete(all[1:])
+	w.isAtWork()
+	w.keeps(set)
+	w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	w.thawed(set)
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
@@ -20,10 +21,7 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 	for name, strategy := range map[string]string{"rolling": "RollingUpdate", "all at once": "Recreate"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t).live()
-			w.run()
-			d := w.deployment(2, fake.WithField(strategy, "spec", "rollout", "strategy", "type"))
-			w.rolled(d, "blue", 2)
+			w, d := rolledOut(t, 2, fake.WithField(strategy, "spec", "rollout", "strategy", "type"))
 			freeze := func(obj *unstructured.Unstructured, value string) {
 				w.Change(obj, func(u *unstructured.Unstructured) {
 					labels := u.GetLabels()
@@ -35,7 +33,7 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 				})
 			}
 			freeze(d, "True")
-			w.change(d, template("green"), fake.WithField(int64(3), "spec", "replicas"))
+			w.Change(d, template("green"), fake.WithField(int64(3), "spec", "replicas"))
 			c := w.Says(d, deployment.ConditionRollingOut, "", "frozen and creates no Machines")
 			require.Equal(t, metav1.ConditionTrue, c.Status)
 			w.Never("a set or a Machine is created", 300*time.Millisecond, func() string {
@@ -44,13 +42,8 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 				}
 				return ""
 			})
-			w.change(d, fake.WithField(int64(1), "spec", "replicas"))
-			w.eventually("a frozen deployment to shrink", func() string {
-				if w.images()["blue"] != 1 {
-					return "it has not"
-				}
-				return ""
-			})
+			w.Change(d, fake.WithField(int64(1), "spec", "replicas"))
+			w.until("a frozen deployment to shrink", func() bool { return w.images()["blue"] == 1 })
 			set := w.setsNow()[0]
 			freeze(&set, "True")
 			w.seesFrozen(&set)
@@ -66,8 +59,8 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 // seesFrozen waits until the reconciler under test sees the label of a set: it may see sooner that a deployment has lost its own.
 func (w *world) seesFrozen(set *unstructured.Unstructured) {
 	w.t.Helper()
-	w.eventually("the deployment to see it", func() string {
-		seen := object(w.kinds.Set.GVK, "")
+	w.Eventually("the deployment to see it", func() string {
+		seen := testenv.Object(w.kinds.Set.GVK, "")
 		require.NoError(w.t, w.seen.Get(w.t.Context(), client.ObjectKeyFromObject(set), seen))
 		return map[bool]string{true: "it does not"}[seen.GetLabels()[scale.FreezeLabel] != "True"]
 	})
@@ -76,12 +69,9 @@ func (w *world) seesFrozen(set *unstructured.Unstructured) {
 // The deployment has fewer Machines than it wants: what may be unavailable of it is used up.
 func TestASetThatAFrozenDeploymentDoesNotRaiseReplacesNoAvailableMachine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(2, fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"))
-	w.rolled(d, "blue", 2)
+	w, d := rolledOut(t, 2, fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable"))
 	w.limitsAre("blue", `{"maxUnavailable":1}`)
-	w.change(d, fake.WithField("True", "metadata", "labels", scale.FreezeLabel), fake.WithField(int64(3), "spec", "replicas"))
+	w.Change(d, fake.WithField("True", "metadata", "labels", scale.FreezeLabel), fake.WithField(int64(3), "spec", "replicas"))
 	w.limitsAre("blue", `{}`)
 	require.Equal(t, 2, w.images()["blue"])
 }

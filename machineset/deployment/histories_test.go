@@ -18,6 +18,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/children"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/scale"
@@ -31,75 +32,22 @@ func withoutAnnotation(key string) fake.Option {
 	}
 }
 
-func TestADeploymentWhoseLedgerIsRemovedMakesNoSecondSet(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
-	w.change(d, withoutAnnotation(scale.LedgerAnnotation))
-	w.change(d, fake.WithField(int64(3), "spec", "replicas"))
-	w.rolled(d, "blue", 3)
-	require.Len(t, w.setsNow(), 1)
-}
-
-func TestADeploymentThatIsRestoredWithItsSetsTakesThemBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).live()
-	stop := w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
-	stop()
-	before := w.setsNow()[0].GetName()
-	restored := w.get(d)
-	w.change(d, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-	require.NoError(t, w.client.Delete(t.Context(), d, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	w.eventually("the deployment to go", func() string {
-		if w.get(d) != nil {
-			return "it is there"
-		}
-		return ""
-	})
-	restored.SetUID("")
-	restored.SetResourceVersion("")
-	require.NoError(t, w.client.Create(t.Context(), restored))
-	w.run()
-	w.eventually("the set to be owned by the restored deployment", func() string {
-		sets := w.setsNow()
-		if len(sets) != 1 {
-			return fmt.Sprint(w.describeSets())
-		}
-		owner := metav1.GetControllerOf(&sets[0])
-		if owner == nil || owner.UID != w.get(d).GetUID() {
-			return fmt.Sprint(w.describeSets(), owner)
-		}
-		return ""
-	})
-	require.Equal(t, before, w.setsNow()[0].GetName())
-}
-
 // Its sets may be yet to come from the backup.
 func TestADeploymentThatWasRestoredWithoutItsSetsSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	stop := w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
-	stop()
-	w.change(d, annotated(scale.LedgerAnnotation, `{"uid":"of-before","next":2}`))
-	require.NoError(t, w.client.Delete(t.Context(), &w.setsNow()[0], client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	w.eventually("the set to go", func() string { return strings.Join(w.describeSets(), ", ") })
+	w, d := rolledOut(t, 2)
+	w.stop()
+	w.Change(d, annotated(scale.LedgerAnnotation, `{"uid":"of-before","next":2}`))
+	require.NoError(t, w.Client.Delete(t.Context(), &w.setsNow()[0], client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.Eventually("the set to go", func() string { return strings.Join(w.describeSets(), ", ") })
 	w.run()
-	uid := string(w.get(d).GetUID())
-	w.eventually("a condition to say what to do", func() string {
-		said := fmt.Sprint(w.get(d).Object["status"])
-		if !strings.Contains(said, children.RestoredAnnotation+" to "+uid) {
-			return said
-		}
-		return ""
+	uid := string(w.Get(d).GetUID())
+	w.until("a condition to say what to do", func() bool {
+		said := fmt.Sprint(w.Get(d).Object["status"])
+		return strings.Contains(said, children.RestoredAnnotation+" to "+uid)
 	})
 	require.Empty(t, w.setsNow())
-	w.change(d, annotated(children.RestoredAnnotation, uid))
+	w.Change(d, annotated(children.RestoredAnnotation, uid))
 	w.rolled(d, "blue", 2)
 }
 
@@ -108,31 +56,25 @@ func TestASetDoesNotAdoptWhatAnEarlierOneOfItsNameHasMadeFromAnotherTemplate(t *
 	for image, adopted := range map[string]bool{"blue": true, "green": false} {
 		t.Run(image, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t).live()
-			stop := w.run()
-			d := w.deployment(2)
-			w.rolled(d, "blue", 2)
-			stop()
-			w.change(d, template(image), func(u *unstructured.Unstructured) { // its first status was never written
+			w, d := rolledOut(t, 2)
+			w.stop()
+			w.Change(d, template(image), func(u *unstructured.Unstructured) { // its first status was never written
 				u.SetAnnotations(nil)
 				delete(u.Object, "status")
 			})
 			old := w.setsNow()[0]
-			require.NoError(t, w.client.Delete(t.Context(), &old, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-			w.eventually("the set to go", func() string { return strings.Join(w.describeSets(), ", ") })
-			orphans := w.list(w.kinds.Machine.GVK)
+			require.NoError(t, w.Client.Delete(t.Context(), &old, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+			w.Eventually("the set to go", func() string { return strings.Join(w.describeSets(), ", ") })
+			orphans := w.machinesNow()
 			require.Len(t, orphans, 2)
 			w.run()
-			w.eventually("two Machines that are available", func() string { // the status says nothing before
-				if n, _, _ := unstructured.NestedInt64(w.get(d).Object, "status", "availableReplicas"); n != 2 {
-					return fmt.Sprint(n, w.describeSets())
-				}
-				return ""
+			w.until("two Machines that are available", func() bool { // the status says nothing before
+				return testenv.Number(w.Get(d), "status", "availableReplicas") == 2
 			})
 			w.settled(d)
 			require.Equal(t, old.GetName(), w.setsNow()[0].GetName())
 			for i := range orphans {
-				require.Equal(t, adopted, metav1.GetControllerOf(w.get(&orphans[i])) != nil)
+				require.Equal(t, adopted, metav1.GetControllerOf(w.Get(&orphans[i])) != nil)
 			}
 			require.Equal(t, 2, w.images()[image])
 		})
@@ -146,77 +88,20 @@ func TestTwoLeadersAtOnceMakeOneSetForATemplate(t *testing.T) {
 	w.run()
 	d := w.deployment(3)
 	w.rolled(d, "blue", 3)
-	w.change(d, template("green"))
-	w.rolled(d, "green", 3)
+	w.rollTo(d, "green", 3)
 	require.Len(t, w.setsNow(), 2)
 }
 
 func TestARolloutThatChangesItsMindHalfWayEndsWithTheLastTemplate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(4)
-	w.rolled(d, "blue", 4)
-	stop := w.watch()
-	w.change(d, template("green"))
-	w.eventually("a green one", func() string {
-		if w.images()["green"] == 0 {
-			return "there is none"
-		}
-		return ""
-	})
-	w.change(d, template("blue"))
-	w.rolled(d, "blue", 4)
-	stop()
+	w, d := rolledOut(t, 4)
+	watched := w.watch()
+	w.Change(d, template("green"))
+	w.until("a green one", func() bool { return w.images()["green"] != 0 })
+	w.rollTo(d, "blue", 4)
+	watched()
 	require.LessOrEqual(t, w.most, 5)
 	require.GreaterOrEqual(t, w.least, 4)
-}
-
-func TestANewTemplateThatNeverWorksKeepsTheOldMachines(t *testing.T) {
-	t.Parallel()
-	w := newWorldWithLimits(t).live()
-	w.run()
-	d := w.deployment(3, progressDeadline(1))
-	w.rolled(d, "blue", 3)
-	old := map[string]bool{}
-	for _, m := range w.list(w.kinds.Machine.GVK) {
-		old[m.GetName()] = true
-	}
-	w.machines.NotReady(func(m client.Object) bool { return !old[m.GetName()] })
-	w.change(d, template("green"))
-	w.eventually("a new Machine and an exceeded deadline", func() string {
-		images, reason := w.images(), w.condition(d, deployment.ConditionProgressing).Reason
-		if images["green"] == 0 || reason != "ProgressDeadlineExceeded" {
-			return fmt.Sprint(images, " ", reason)
-		}
-		return ""
-	})
-	require.Equal(t, map[string]int{"blue": 3, "green": 1}, w.images())
-	w.eventually("the condition to name the new Machine", func() string {
-		if said := w.condition(d, "RollingOut").Message; !strings.Contains(said, "waiting for workers-") {
-			return said
-		}
-		return ""
-	})
-	w.change(d, template("blue"))
-	w.rolled(d, "blue", 3)
-}
-
-func TestAMissingTemplateHoldsARolloutUpAndIsNamed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
-	w.change(d, template("red"))
-	w.eventually("the condition to name the template", func() string {
-		if c := w.condition(d, "RollingOut"); !strings.Contains(c.Message, "does not exist") {
-			return c.Message
-		}
-		return ""
-	})
-	require.Equal(t, map[string]int{"blue": 2}, w.images())
-	require.Len(t, w.setsNow(), 1)
 }
 
 func TestASelectorThatDoesNotMatchTheTemplateIsNamed(t *testing.T) {
@@ -224,33 +109,22 @@ func TestASelectorThatDoesNotMatchTheTemplateIsNamed(t *testing.T) {
 	w := newWorld(t).live()
 	w.run()
 	d := w.deployment(1, fake.WithField("others", "spec", "selector", "matchLabels", "pool"))
-	w.eventually("the condition to say it", func() string {
-		if c := w.condition(d, "RollingOut"); !strings.Contains(c.Message, "does not match the labels") {
-			return c.Message
-		}
-		return ""
-	})
+	w.Says(d, deployment.ConditionRollingOut, "", "does not match the labels")
 	require.Empty(t, w.setsNow())
 }
 
 func TestWithOnDeleteAMachineIsReplacedWhenAUserDeletesIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(2, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
-	w.rolled(d, "blue", 2)
-	w.change(d, template("green"))
+	w, d := rolledOut(t, 2, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
+	w.Change(d, template("green"))
 	for want := range 2 {
-		w.eventually("Machines to be replaced one by one", func() string {
+		w.until("Machines to be replaced one by one", func() bool {
 			images := w.images()
-			if images["green"] != want || images["blue"] != 2-want || len(w.setsNow()) != 2 {
-				return fmt.Sprint(images)
-			}
-			return ""
+			return images["green"] == want && images["blue"] == 2-want && len(w.setsNow()) == 2
 		})
-		for _, m := range w.list(w.kinds.Machine.GVK) {
+		for _, m := range w.machinesNow() {
 			if m.GetLabels()[contract.TemplateHashLabel] != w.hashOf("green") {
-				require.NoError(t, w.client.Delete(t.Context(), &m))
+				require.NoError(t, w.Client.Delete(t.Context(), &m))
 				break
 			}
 		}
@@ -264,9 +138,9 @@ func TestAnOutdatedSetCreatesNothingBesideASetThatIsNew(t *testing.T) {
 	w := newWorld(t)
 	w.run() // without a controller of sets
 	d := w.deployment(2, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
-	w.eventually("a set", func() string { return map[bool]string{true: "none"}[len(w.setsNow()) != 1] })
-	w.change(d, template("green"))
-	w.eventually("the outdated set to create no Machines", func() string {
+	w.Eventually("a set", func() string { return map[bool]string{true: "none"}[len(w.setsNow()) != 1] })
+	w.Change(d, template("green"))
+	w.Eventually("the outdated set to create no Machines", func() string {
 		sets := w.setsNow()
 		kept := slices.ContainsFunc(sets, func(set unstructured.Unstructured) bool {
 			return set.GetAnnotations()["cluster.x-k8s.io/disable-machine-create"] == "true"
@@ -277,11 +151,9 @@ func TestAnOutdatedSetCreatesNothingBesideASetThatIsNew(t *testing.T) {
 
 func TestTheSameRightsAreNeededAsTheRequestsThatAreMade(t *testing.T) {
 	t.Parallel()
-	kinds, err := contract.ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
 	flat := map[string][]string{}
 	for _, r := range deployment.PolicyRules(deployment.Wiring{
-		Kinds: kinds, Templates: []schema.GroupResource{{Group: "example.com", Resource: "t"}}, Clusters: true, Events: true,
+		Kinds: clusterAPI(), Templates: []schema.GroupResource{{Group: "example.com", Resource: "t"}}, Clusters: true, Events: true,
 	}) {
 		for _, resource := range r.Resources {
 			flat[resource+"."+r.APIGroups[0]] = r.Verbs
@@ -315,20 +187,17 @@ func TestNoSetIsMadeBesideOneThatCannotBeWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t).live()
-			w.run()
-			d := w.deployment(2)
-			w.rolled(d, "blue", 2)
+			w, d := rolledOut(t, 2)
 			old := w.setsNow()[0].GetName()
 			ofOld := func(r fake.Request) bool { return r.UserAgent == "deployments" && r.Verb == "patch" && r.Name == old }
-			mend := w.store.Inject(fake.Fault{Err: tc.err, Times: -1, Match: ofOld})
-			w.change(d, template("green"))
-			w.eventually("three attempts to write the old set", func() string {
-				n := w.store.CountRequests(func(r fake.Request) bool { return ofOld(r) && r.Code >= 400 })
+			mend := w.Store.Inject(fake.Fault{Err: tc.err, Times: -1, Match: ofOld})
+			w.Change(d, template("green"))
+			w.Eventually("three attempts to write the old set", func() string {
+				n := w.Store.CountRequests(func(r fake.Request) bool { return ofOld(r) && r.Code >= 400 })
 				return map[bool]string{true: fmt.Sprint(n)}[n < 3]
 			})
 			if tc.on {
-				w.eventually("another set", func() string { return map[bool]string{true: "there is none"}[len(w.setsNow()) < 2] })
+				w.Eventually("another set", func() string { return map[bool]string{true: "there is none"}[len(w.setsNow()) < 2] })
 			} else {
 				require.Len(t, w.describeSets(), 1)
 			}

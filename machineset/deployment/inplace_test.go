@@ -2,7 +2,6 @@ package deployment_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,20 +15,14 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
 func version(v string) fake.Option { return fake.WithField(v, "spec", "template", "spec", "version") }
 
 func annotated(key, value string) fake.Option {
-	return func(u *unstructured.Unstructured) {
-		all := maps.Clone(u.GetAnnotations())
-		if all == nil {
-			all = map[string]string{}
-		}
-		all[key] = value
-		u.SetAnnotations(all)
-	}
+	return fake.WithAnnotations(map[string]string{key: value})
 }
 
 // inPlace is a deployment whose Machines are updated in place, one at a time.
@@ -47,24 +40,25 @@ func (w *world) inPlace(replicas int64, options ...fake.Option) *unstructured.Un
 func (w *world) updateSelected(outcome func(m *unstructured.Unstructured, to string) string) int {
 	w.t.Helper()
 	selected := 0
-	for _, m := range w.list(w.kinds.Machine.GVK) {
+	for _, m := range w.machinesNow() {
 		is := contract.ReadInPlace(m.GetAnnotations())
 		if is.State != contract.InPlaceSelected {
 			continue
 		}
 		selected++
-		set := w.get(object(w.kinds.Set.GVK, is.Set))
+		set := w.Get(testenv.Object(w.kinds.Set.GVK, is.Set))
 		require.NotNil(w.t, set, "the set that a Machine is updated to")
-		to, _, _ := unstructured.NestedString(set.Object, "spec", "template", "spec", "version")
+		to := testenv.Text(set, "spec", "template", "spec", "version")
 		said := outcome(&m, to)
 		if said == "" {
 			continue
 		}
-		options := []fake.Option{annotated(contract.InPlaceAnnotation, contract.InPlace{State: said, Set: is.Set}.String())}
-		if said == contract.InPlaceUpdated {
-			options = append(options, fake.WithField(to, "spec", "version"))
-		}
-		w.change(&m, options...)
+		result := contract.InPlace{State: said, Set: is.Set}.String()
+		w.Change(&m, annotated(contract.InPlaceAnnotation, result), func(u *unstructured.Unstructured) {
+			if said == contract.InPlaceUpdated {
+				fake.WithField(to, "spec", "version")(u)
+			}
+		})
 	}
 	return selected
 }
@@ -74,20 +68,16 @@ func succeeds(*unstructured.Unstructured, string) string { return contract.InPla
 // updated runs the hook until all Machines have a version and nothing is left to do. It returns how many were selected at most.
 func (w *world) updated(d *unstructured.Unstructured, v string, hook func(*unstructured.Unstructured, string) string) (most int) {
 	w.t.Helper()
-	n, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
-	w.eventually(fmt.Sprintf("%d Machines of %s", n, v), func() string {
+	n := testenv.Number(d, "spec", "replicas")
+	w.until(fmt.Sprintf("%d Machines of %s", n, v), func() bool {
 		most = max(most, w.updateSelected(hook))
 		var got []string
-		for _, m := range w.list(w.kinds.Machine.GVK) {
-			is, _, _ := unstructured.NestedString(m.Object, "spec", "version")
-			got = append(got, is+m.GetAnnotations()[contract.InPlaceAnnotation])
+		for _, m := range w.machinesNow() {
+			got = append(got, testenv.Text(&m, "spec", "version")+m.GetAnnotations()[contract.InPlaceAnnotation])
 		}
 		want := slices.Repeat([]string{v}, int(n))
 		rolling := w.condition(d, deployment.ConditionRollingOut)
-		if !slices.Equal(got, want) || rolling.Status != "False" {
-			return fmt.Sprint(got, w.describeSets(), rolling.Message)
-		}
-		return ""
+		return slices.Equal(got, want) && rolling.Status == "False"
 	})
 	return most
 }
@@ -95,7 +85,7 @@ func (w *world) updated(d *unstructured.Unstructured, v string, hook func(*unstr
 func (w *world) uids() []types.UID {
 	w.t.Helper()
 	var all []types.UID
-	for _, m := range w.list(w.kinds.Machine.GVK) {
+	for _, m := range w.machinesNow() {
 		all = append(all, m.GetUID())
 	}
 	slices.Sort(all)
@@ -110,7 +100,7 @@ func TestMachinesAreUpdatedInPlaceOneAtATimeAndStay(t *testing.T) {
 	w.rolled(d, "blue", 4)
 	machines := w.uids()
 	stop := w.watch()
-	w.change(d, version("v1.37.0"))
+	w.Change(d, version("v1.37.0"))
 	require.Equal(t, 1, w.updated(d, "v1.37.0", succeeds), "maxUnavailable is 1")
 	stop()
 	require.Equal(t, machines, w.uids())
@@ -119,7 +109,7 @@ func TestMachinesAreUpdatedInPlaceOneAtATimeAndStay(t *testing.T) {
 	current := sets[slices.IndexFunc(sets, func(s unstructured.Unstructured) bool {
 		return s.GetAnnotations()[contract.RevisionAnnotation] == "2"
 	})]
-	for _, m := range w.list(w.kinds.Machine.GVK) {
+	for _, m := range w.machinesNow() {
 		require.Len(t, m.GetOwnerReferences(), 1)
 		require.Equal(t, current.GetName(), m.GetOwnerReferences()[0].Name)
 		require.Equal(t, current.GetLabels()[contract.TemplateHashLabel], m.GetLabels()[contract.TemplateHashLabel])
@@ -137,9 +127,9 @@ func TestAnUpdateInPlaceThatIsTurnedBackOrChangedOnItsWayKeepsTheMachines(t *tes
 			d := w.inPlace(4)
 			w.rolled(d, "blue", 4)
 			machines := w.uids()
-			w.change(d, version("v1.37.0"))
+			w.Change(d, version("v1.37.0"))
 			done := 0
-			w.eventually("two Machines to be updated, and a third one to be on its way", func() string {
+			w.Eventually("two Machines to be updated, and a third one to be on its way", func() string {
 				n := w.updateSelected(func(*unstructured.Unstructured, string) string {
 					if done < 2 {
 						done++
@@ -152,7 +142,7 @@ func TestAnUpdateInPlaceThatIsTurnedBackOrChangedOnItsWayKeepsTheMachines(t *tes
 				}
 				return ""
 			})
-			w.change(d, version(last))
+			w.Change(d, version(last))
 			w.updated(d, last, succeeds)
 			require.Equal(t, machines, w.uids())
 		})
@@ -163,8 +153,7 @@ func TestAnUpdateInPlaceThatIsTurnedBackOrChangedOnItsWayKeepsTheMachines(t *tes
 func TestASetThatAMachineHasLeftUnseenDoesNotCreateAnotherOne(t *testing.T) {
 	t.Parallel()
 	var lag atomic.Int64
-	kinds, err := contract.ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
+	kinds := clusterAPI()
 	w := newWorldWith(t, kinds, fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
 		return map[bool]time.Duration{true: time.Duration(lag.Load())}[kind.Kind == kinds.Machine.GVK.Kind]
 	}}, fake.AllLoops()).live()
@@ -172,22 +161,19 @@ func TestASetThatAMachineHasLeftUnseenDoesNotCreateAnotherOne(t *testing.T) {
 	d := w.inPlace(3)
 	w.rolled(d, "blue", 3)
 	machines, first := w.uids(), w.setsNow()[0].GetName()
-	w.change(d, version("v1.37.0"))
-	w.eventually("a Machine to be selected", func() string {
-		if w.updateSelected(func(*unstructured.Unstructured, string) string { return "" }) == 0 {
-			return fmt.Sprint(w.describeSets())
-		}
-		return ""
+	w.Change(d, version("v1.37.0"))
+	w.until("a Machine to be selected", func() bool {
+		return w.updateSelected(func(*unstructured.Unstructured, string) string { return "" }) != 0
 	})
 	lag.Store(int64(500 * time.Millisecond))
 	require.Equal(t, 1, w.updateSelected(succeeds))
-	w.eventually("it to move", func() string { // it says so itself until its new set has received it
-		moved := slices.ContainsFunc(w.list(w.kinds.Machine.GVK), func(m unstructured.Unstructured) bool {
+	w.Eventually("it to move", func() string { // it says so itself until its new set has received it
+		moved := slices.ContainsFunc(w.machinesNow(), func(m unstructured.Unstructured) bool {
 			return m.GetLabels()[contract.SetNameLabel] != first
 		})
 		return map[bool]string{false: fmt.Sprint(w.describeSets())}[moved]
 	})
-	w.change(d, version("v1.36.3"))
+	w.Change(d, version("v1.36.3"))
 	w.updated(d, "v1.36.3", succeeds)
 	require.Equal(t, machines, w.uids())
 }
@@ -199,15 +185,15 @@ func TestAFailedUpdateInPlaceIsNamedAndTheNextTemplateTriesAgain(t *testing.T) {
 	d := w.inPlace(3)
 	w.rolled(d, "blue", 3)
 	machines := w.uids()
-	w.change(d, version("v1.37.0"))
-	w.eventually("the failure to be named", func() string {
+	w.Change(d, version("v1.37.0"))
+	w.Eventually("the failure to be named", func() string {
 		w.updateSelected(func(*unstructured.Unstructured, string) string { return contract.InPlaceFailed })
 		if said := w.condition(d, "RollingOut").Message; !strings.Contains(said, "the update in place of 1 Machine failed") {
 			return said
 		}
 		return ""
 	})
-	w.change(d, version("v1.37.1"))
+	w.Change(d, version("v1.37.1"))
 	w.updated(d, "v1.37.1", succeeds)
 	require.Equal(t, machines, w.uids())
 }
@@ -219,15 +205,10 @@ func TestAUserSelectsTheMachinesOfAManualUpdateInPlace(t *testing.T) {
 	d := w.inPlace(2, annotated(contract.OrchestrationAnnotation, contract.OrchestrationManual))
 	w.rolled(d, "blue", 2)
 	machines := w.uids()
-	w.change(d, version("v1.37.0"))
-	w.eventually("the selection to be asked for", func() string {
-		if said := w.condition(d, "RollingOut").Message; !strings.Contains(said, "waiting for a user to select") {
-			return said
-		}
-		return ""
-	})
+	w.Change(d, version("v1.37.0"))
+	w.Says(d, deployment.ConditionRollingOut, "", "waiting for a user to select")
 	candidate := func() *unstructured.Unstructured {
-		for _, m := range w.list(w.kinds.Machine.GVK) {
+		for _, m := range w.machinesNow() {
 			if contract.ReadInPlace(m.GetAnnotations()).State == contract.InPlaceCandidate {
 				return &m
 			}
@@ -235,40 +216,27 @@ func TestAUserSelectsTheMachinesOfAManualUpdateInPlace(t *testing.T) {
 		return nil
 	}
 	candidates := func() string {
-		for _, m := range w.list(w.kinds.Machine.GVK) {
+		for _, m := range w.machinesNow() {
 			if is := contract.ReadInPlace(m.GetAnnotations()); is.State != contract.InPlaceCandidate {
 				return "it is " + m.GetAnnotations()[contract.InPlaceAnnotation]
 			}
 		}
 		return ""
 	}
-	w.eventually("all to be candidates", candidates)
-	w.change(candidate(), annotated(contract.InPlaceAnnotation, contract.InPlaceSelected)) // without a set, which is none
-	w.eventually("it to be a candidate again", candidates)
+	w.Eventually("all to be candidates", candidates)
+	w.Change(candidate(), annotated(contract.InPlaceAnnotation, contract.InPlaceSelected)) // without a set, which is none
+	w.Eventually("it to be a candidate again", candidates)
 	for range 2 {
-		w.eventually("a candidate to be selected and updated", func() string {
+		w.Eventually("a candidate to be selected and updated", func() string {
 			m := candidate()
 			if m == nil {
 				return "no candidate"
 			}
-			w.change(m, annotated(contract.InPlaceAnnotation, "selected/"+contract.ReadInPlace(m.GetAnnotations()).Set))
+			w.Change(m, annotated(contract.InPlaceAnnotation, "selected/"+contract.ReadInPlace(m.GetAnnotations()).Set))
 			require.Equal(t, 1, w.updateSelected(succeeds))
 			return ""
 		})
 	}
 	w.updated(d, "v1.37.0", succeeds)
 	require.Equal(t, machines, w.uids())
-}
-
-func TestADeploymentThatIsUpdatedInPlaceWithASurgeReplacesAsManyMachines(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.inPlace(3, fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxSurge"))
-	w.rolled(d, "blue", 3)
-	machines := w.uids()
-	w.change(d, version("v1.37.0"))
-	w.updated(d, "v1.37.0", succeeds)
-	kept := slices.DeleteFunc(w.uids(), func(uid types.UID) bool { return !slices.Contains(machines, uid) })
-	require.Len(t, kept, 2)
 }

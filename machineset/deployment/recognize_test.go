@@ -30,8 +30,7 @@ func TestRecognition(t *testing.T) {
 	} {
 		t.Run("a set that is stored without "+tc.lacks+" is no reason for another one", func(t *testing.T) {
 			t.Parallel()
-			kinds, err := contract.ClusterAPI(contract.V1Beta2)
-			require.NoError(t, err)
+			kinds := clusterAPI()
 			var mended atomic.Bool
 			w := newWorldWith(t, kinds, fake.Options{Admit: func(u *unstructured.Unstructured) {
 				if u.GetKind() == kinds.Set.GVK.Kind && !mended.Load() {
@@ -41,21 +40,16 @@ func TestRecognition(t *testing.T) {
 			d := w.deployment(2)
 			for run := range 2 {
 				stop := w.run()
-				w.eventually("the condition to name it", func() string {
-					if c := w.condition(d, deployment.ConditionRollingOut); !strings.Contains(c.Message, tc.lacks) {
-						return fmt.Sprint(c, w.describeSets())
-					}
-					return ""
-				})
+				w.Says(d, deployment.ConditionRollingOut, "", tc.lacks)
 				for n := range 10 {
-					w.change(d, fake.WithAnnotations(map[string]string{"touched": fmt.Sprint(run, n)}))
+					w.Change(d, fake.WithAnnotations(map[string]string{"touched": fmt.Sprint(run, n)}))
 					time.Sleep(10 * time.Millisecond)
 				}
 				require.Len(t, w.setsNow(), 1, "of process %d", run)
 				stop()
 			}
 			mended.Store(true)
-			require.NoError(t, w.client.Delete(t.Context(), &w.setsNow()[0]))
+			require.NoError(t, w.Client.Delete(t.Context(), &w.setsNow()[0]))
 			w.live().run()
 			w.rolled(d, "blue", 2)
 		})
@@ -82,38 +76,27 @@ func TestRecognition(t *testing.T) {
 				return
 			}
 			require.NoError(t, err, "only a deployment with a Cluster can show it")
-			w.start(mgr)
-			w.eventually("the condition to name it", func() string {
-				if c := w.condition(d, deployment.ConditionRollingOut); !strings.Contains(c.Message, "without "+name) {
-					return fmt.Sprint(c)
-				}
-				return ""
-			})
+			w.Run(mgr)
+			w.Says(d, deployment.ConditionRollingOut, "", "without "+name)
 			require.Empty(t, w.setsNow())
 		})
 	}
 	t.Run("a deployment whose Cluster is changed keeps its sets and makes none", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t).live()
-		w.run()
-		d := w.deployment(2)
-		w.rolled(d, "blue", 2)
+		w, d := rolledOut(t, 2)
 		set := w.setsNow()[0]
-		w.change(d, fake.WithField("other", "spec", "clusterName"), fake.WithField("other", "spec", "template", "spec", "clusterName"),
+		w.Change(d, fake.WithField("other", "spec", "clusterName"), fake.WithField("other", "spec", "template", "spec", "clusterName"),
 			template("green"))
-		w.eventually("the condition to name it", func() string {
+		w.until("the condition to name it", func() bool {
 			const says = `has the Cluster "other" and had "demo"`
-			if c := w.condition(d, deployment.ConditionRollingOut); !strings.Contains(c.Message, says) {
-				return fmt.Sprint(c)
-			}
-			return ""
+			return strings.Contains(w.condition(d, deployment.ConditionRollingOut).Message, says)
 		})
 		w.settled(d)
 		require.Equal(t, map[string]int{"blue": 2}, w.images())
 		require.Len(t, w.setsNow(), 1)
 		require.Equal(t, set.GetUID(), w.setsNow()[0].GetUID())
 		require.Equal(t, "demo", w.setsNow()[0].GetLabels()[contract.ClusterNameLabel])
-		w.change(d, fake.WithField("demo", "spec", "clusterName"), fake.WithField("demo", "spec", "template", "spec", "clusterName"))
+		w.Change(d, fake.WithField("demo", "spec", "clusterName"), fake.WithField("demo", "spec", "template", "spec", "clusterName"))
 		w.rolled(d, "green", 2)
 	})
 }

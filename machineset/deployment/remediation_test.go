@@ -31,8 +31,8 @@ func (w *world) ail(m *unstructured.Unstructured, status metav1.ConditionStatus)
 // isFalse writes conditions of a Machine.
 func (w *world) isFalse(m *unstructured.Unstructured, kinds ...string) {
 	w.t.Helper()
-	w.eventually("write conditions of "+m.GetName(), func() string {
-		fresh := w.get(m)
+	w.until("write conditions of "+m.GetName(), func() bool {
+		fresh := w.Get(m)
 		var state contract.MachineState
 		require.NoError(w.t, w.kinds.Machine.Adapter.Read(fresh, &state))
 		var want []metav1.Condition
@@ -41,18 +41,15 @@ func (w *world) isFalse(m *unstructured.Unstructured, kinds ...string) {
 		}
 		u := contract.MachineUpdate{Conditions: contract.ChangedConditions(state.Conditions, want, fresh.GetGeneration(), time.Now())}
 		require.NoError(w.t, w.kinds.Machine.Adapter.Write(fresh, u))
-		if err := w.client.Status().Update(w.t.Context(), fresh); err != nil {
-			return err.Error()
-		}
-		return ""
+		return w.Client.Status().Update(w.t.Context(), fresh) == nil
 	})
 }
 
 func (w *world) limitsAre(image, want string) {
 	w.t.Helper()
-	w.eventually("the limits of the set of "+image, func() string {
+	w.Eventually("the limits of the set of "+image, func() string {
 		for _, s := range w.setsNow() {
-			name, _, _ := unstructured.NestedString(s.Object, "spec", "template", "spec", "infrastructureRef", "name")
+			name := imageOf(&s)
 			if got := s.GetAnnotations()[scale.LimitsAnnotation]; name == image && got != want {
 				return got
 			}
@@ -70,43 +67,35 @@ func TestADeploymentSaysWhatItsSetsMayReplace(t *testing.T) {
 	w.rolled(d, "blue", 3)
 	w.limitsAre("blue", `{"maxInFlight":2,"maxUnavailable":1}`)
 	w.machines.Hold(true)
-	w.change(d, template("green"))
+	w.Change(d, template("green"))
 	w.limitsAre("blue", `{"outdated":true}`)
-	w.eventually("a new set", func() string {
-		if len(w.setsNow()) < 2 {
-			return "there is none"
-		}
-		return ""
-	})
+	w.until("a new set", func() bool { return len(w.setsNow()) >= 2 })
 	w.limitsAre("green", `{"maxInFlight":2}`)
 	w.machines.Hold(false)
 	w.rolled(d, "green", 3)
 	w.limitsAre("green", `{"maxInFlight":2,"maxUnavailable":1}`)
-	w.change(d, fake.WithField(int64(0), "spec", "remediation", "maxInFlight"))
+	w.Change(d, fake.WithField(int64(0), "spec", "remediation", "maxInFlight"))
 	w.limitsAre("green", `{"maxInFlight":0,"maxUnavailable":1}`)
 	w.limitsAre("blue", `{"outdated":true}`)
 }
 
 func TestTheMachinesOfADeploymentAreReplacedAsManyAtATimeAsItAllows(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(3, fake.WithField(int64(1), "spec", "remediation", "maxInFlight"))
-	w.rolled(d, "blue", 3)
+	w, d := rolledOut(t, 3, fake.WithField(int64(1), "spec", "remediation", "maxInFlight"))
 	w.limitsAre("blue", `{"maxInFlight":1}`)
 	w.Quiet("others", 300*time.Millisecond) // the stand-in replaces lists of conditions
 	w.machines.Hold(true)
-	before := w.list(w.kinds.Machine.GVK)
+	before := w.machinesNow()
 	w.ail(&before[0], metav1.ConditionFalse)
 	w.Says(&before[0], contract.ConditionOwnerRemediated, contract.ReasonMachineDeleting)
 	w.ail(&before[1], metav1.ConditionFalse)
 	w.Says(&before[1], contract.ConditionOwnerRemediated, contract.ReasonRemediationDeferred, "maxInFlight is 1")
 	w.Says(d, contract.ConditionRemediating, contract.ReasonRemediating, before[1].GetName(), "maxInFlight is 1")
-	require.Nil(t, w.get(&before[1]).GetDeletionTimestamp())
+	require.Nil(t, w.Get(&before[1]).GetDeletionTimestamp())
 	w.machines.Hold(false)
 	w.Gone(&before[0], &before[1])
 	w.rolled(d, "blue", 3)
-	require.NotNil(t, w.get(&before[2]))
+	require.NotNil(t, w.Get(&before[2]))
 }
 
 // With a maximum of 0 unavailable Machines, one that a health check has marked goes when it no longer counts as available.
@@ -116,47 +105,39 @@ func TestAMarkedMachineThatIsAvailableGoesWhenItNoLongerIs(t *testing.T) {
 	mgr := w.manager("lives")
 	w.machines = fake.NewMachines(mgr.GetClient(), w.kinds.Machine, fake.InfraMachineGVK(contract.V1Beta2))
 	require.NoError(t, w.machines.SetupWithManager(mgr))
-	die := w.start(mgr)
+	die := w.Run(mgr)
 	sets := w.manager("others")
 	_, err := machineset.SetupWithManager(t.Context(), sets, w.kinds, machineset.Options{
 		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
 	})
 	require.NoError(t, err)
-	w.start(sets)
+	w.Run(sets)
 	w.run()
 	d := w.deployment(2)
 	w.rolled(d, "blue", 2)
 	die() // it would have the Machine available again
-	before := w.list(w.kinds.Machine.GVK)
+	before := w.machinesNow()
 	w.ail(&before[0], metav1.ConditionTrue)
 	w.Says(&before[0], contract.ConditionOwnerRemediated, contract.ReasonRemediationDeferred, "at least 2 available Machines must stay")
-	require.Nil(t, w.get(&before[0]).GetDeletionTimestamp())
+	require.Nil(t, w.Get(&before[0]).GetDeletionTimestamp())
 	w.ail(&before[0], metav1.ConditionFalse)
 	w.Says(&before[0], contract.ConditionOwnerRemediated, contract.ReasonMachineDeleting)
-	w.eventually("its deletion", func() string {
-		if w.get(&before[0]).GetDeletionTimestamp() == nil {
-			return testenv.Describe(w.get(&before[0]))
-		}
-		return ""
-	})
-	require.Nil(t, w.get(&before[1]).GetDeletionTimestamp())
+	w.until("its deletion", func() bool { return w.Get(&before[0]).GetDeletionTimestamp() != nil })
+	require.Nil(t, w.Get(&before[1]).GetDeletionTimestamp())
 }
 
 func TestAMarkedMachineOfAnOutdatedSetIsLeftToTheRollout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
-	before := w.list(w.kinds.Machine.GVK)
+	w, d := rolledOut(t, 2)
+	before := w.machinesNow()
 	w.machines.NotReady(func(m client.Object) bool {
 		return m.GetUID() != before[0].GetUID() && m.GetUID() != before[1].GetUID()
 	})
-	w.change(d, template("green"))
+	w.Change(d, template("green"))
 	w.limitsAre("blue", `{"outdated":true}`)
 	w.ail(&before[0], metav1.ConditionFalse)
 	w.Says(&before[0], contract.ConditionOwnerRemediated, contract.ReasonCannotBeRemediated, "pending removal due to rollout")
-	require.Nil(t, w.get(&before[0]).GetDeletionTimestamp())
+	require.Nil(t, w.Get(&before[0]).GetDeletionTimestamp())
 	w.machines.NotReady(func(client.Object) bool { return false })
 	w.rolled(d, "green", 2)
 }
@@ -184,17 +165,17 @@ func TestAMarkedMachineThatNoRolloutReplacesIsReplacedByItsSet(t *testing.T) {
 				fake.WithField(int64(1), "spec", "rollout", "strategy", "rollingUpdate", "maxUnavailable")
 			d := w.deployment(3, append(test.options, zero, one)...)
 			w.has(map[string]int{"blue": 3})
-			w.change(d, template("green"), fake.WithField(test.paused, "spec", "paused"))
+			w.Change(d, template("green"), fake.WithField(test.paused, "spec", "paused"))
 			w.blocked(d, "Rolling out 3 not up-to-date replicas")
 			w.Quiet("others", 300*time.Millisecond)
-			before := w.list(w.kinds.Machine.GVK)
+			before := w.machinesNow()
 			w.ail(&before[0], metav1.ConditionFalse)
 			w.Gone(&before[0])
 			want := map[string]int{"blue": 2}
 			want[test.by]++
 			w.has(want)
-			require.NotNil(t, w.get(&before[1]))
-			require.NotNil(t, w.get(&before[2]))
+			require.NotNil(t, w.Get(&before[1]))
+			require.NotNil(t, w.Get(&before[2]))
 		})
 	}
 }
@@ -205,11 +186,11 @@ func TestABrokenMachineDoesNotKeepOthersFromTheirUpdateInPlace(t *testing.T) {
 	w.run()
 	d := w.inPlace(3)
 	w.rolled(d, "blue", 3)
-	machines := w.list(w.kinds.Machine.GVK)
+	machines := w.machinesNow()
 	w.machines.NotReady(func(m client.Object) bool { return m.GetName() == machines[0].GetName() })
 	w.isFalse(&machines[0], contract.ConditionAvailable)
-	w.change(d, version("v1.37.0"))
-	w.eventually("the two others to be updated, one at a time", func() string {
+	w.Change(d, version("v1.37.0"))
+	w.Eventually("the two others to be updated, one at a time", func() string {
 		w.updateSelected(func(m *unstructured.Unstructured, _ string) string {
 			if m.GetName() == machines[0].GetName() {
 				return "" // it does not answer
@@ -217,8 +198,8 @@ func TestABrokenMachineDoesNotKeepOthersFromTheirUpdateInPlace(t *testing.T) {
 			return contract.InPlaceUpdated
 		})
 		n := 0
-		for _, m := range w.list(w.kinds.Machine.GVK) {
-			if is, _, _ := unstructured.NestedString(m.Object, "spec", "version"); is == "v1.37.0" {
+		for _, m := range w.machinesNow() {
+			if testenv.Text(&m, "spec", "version") == "v1.37.0" {
 				n++
 			}
 		}
@@ -227,5 +208,5 @@ func TestABrokenMachineDoesNotKeepOthersFromTheirUpdateInPlace(t *testing.T) {
 		}
 		return ""
 	})
-	require.Len(t, w.list(w.kinds.Machine.GVK), 3)
+	require.Len(t, w.machinesNow(), 3)
 }

@@ -15,28 +15,23 @@ import (
 
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 )
 
-// runNarrowed starts the reconciler under test with a cache that leaves all Machines out.
-func (w *world) runNarrowed() (stop func()) {
-	w.t.Helper()
-	return w.runSelecting(w.kinds.Machine.GVK, "team=ours")
-}
-
 // runSelecting starts the reconciler under test with a cache of one kind that has only what a selector selects.
-func (w *world) runSelecting(gvk schema.GroupVersionKind, selector string) (stop func()) {
+func (w *world) runSelecting(gvk schema.GroupVersionKind, selector string) {
 	w.t.Helper()
 	selects, err := labels.Parse(selector)
 	require.NoError(w.t, err)
 	mgr := w.Manager("narrowed", ctrl.Options{Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-		object(gvk, ""): {Label: selects},
+		testenv.Object(gvk, ""): {Label: selects},
 	}}})
 	_, err = deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{
 		Options: pass.Options{StatusDelay: 20 * time.Millisecond},
 	})
 	require.NoError(w.t, err)
-	return w.start(mgr)
+	w.stop = w.Run(mgr)
 }
 
 // Whoever narrows the cache of Machines would otherwise lose all of them at once: places without a Machine are the first to go.
@@ -45,14 +40,11 @@ func TestADeploymentDoesNotTakeMachinesThatTheCacheLeavesOutForMissing(t *testin
 	for name, strategy := range map[string]string{"rolling": "RollingUpdate", "all at once": "Recreate"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t).live()
-			stop := w.run()
-			d := w.deployment(2, fake.WithField(strategy, "spec", "rollout", "strategy", "type"))
-			w.rolled(d, "blue", 2)
-			stop()
-			stop = w.runNarrowed()
-			w.change(d, template("green"))
-			machines := w.list(w.kinds.Machine.GVK)
+			w, d := rolledOut(t, 2, fake.WithField(strategy, "spec", "rollout", "strategy", "type"))
+			w.stop()
+			w.runSelecting(w.kinds.Machine.GVK, "team=ours")
+			w.Change(d, template("green"))
+			machines := w.machinesNow()
 			first := min(machines[0].GetName(), machines[1].GetName())
 			w.Says(d, deployment.ConditionRollingOut, "", first+" exists, and the cache does not show it")
 			w.Never("a Machine of the old template goes", 300*time.Millisecond, func() string {
@@ -61,7 +53,7 @@ func TestADeploymentDoesNotTakeMachinesThatTheCacheLeavesOutForMissing(t *testin
 				}
 				return ""
 			})
-			stop()
+			w.stop()
 			w.run()
 			w.rolled(d, "green", 2)
 		})
@@ -70,23 +62,20 @@ func TestADeploymentDoesNotTakeMachinesThatTheCacheLeavesOutForMissing(t *testin
 
 func TestMachinesOfASetInDeletionThatTheCacheLeavesOutAreNoFreePlaces(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	stop := w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
-	stop()
+	w, d := rolledOut(t, 2)
+	w.stop()
 	hold := func(with ...string) {
-		for _, m := range w.list(w.kinds.Machine.GVK) {
+		for _, m := range w.machinesNow() {
 			w.Change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(with) })
 		}
 	}
 	hold("example.com/hold")
 	set := w.setsNow()[0]
-	require.NoError(t, w.client.Delete(t.Context(), &set))
-	stop = w.runNarrowed()
+	require.NoError(t, w.Client.Delete(t.Context(), &set))
+	w.runSelecting(w.kinds.Machine.GVK, "team=ours")
 	w.Says(d, deployment.ConditionRollingOut, "", "exists, and the cache does not show it")
-	require.Len(t, w.list(w.kinds.Machine.GVK), 2)
-	stop()
+	require.Len(t, w.machinesNow(), 2)
+	w.stop()
 	hold()
 	w.run()
 	w.rolled(d, "blue", 2)
@@ -99,17 +88,17 @@ func TestMachinesOfASetThatTheCacheLeavesOutFromNowOnAreNotMadeAgain(t *testing.
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t).live()
-			stop := w.runSelecting(w.kinds.Set.GVK, "!elsewhere")
+			w.runSelecting(w.kinds.Set.GVK, "!elsewhere")
 			d := w.deployment(2, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
 			w.rolled(d, "blue", 2)
-			w.change(d, template("green"))
+			w.Change(d, template("green"))
 			w.Says(d, deployment.ConditionRollingOut, "", "2 outdated Machines must be deleted")
 			blue := w.setsNow()[0]
-			if image, _, _ := unstructured.NestedString(blue.Object, "spec", "template", "spec", "infrastructureRef", "name"); image != "blue" {
+			if imageOf(&blue) != "blue" {
 				blue = w.setsNow()[1]
 			}
 			if restarts {
-				stop()
+				w.stop()
 			}
 			if w.labels(&blue, true); restarts {
 				w.runSelecting(w.kinds.Set.GVK, "!elsewhere")
@@ -125,7 +114,7 @@ func TestMachinesOfASetThatTheCacheLeavesOutFromNowOnAreNotMadeAgain(t *testing.
 // labels puts the label elsewhere on an object, or takes it away.
 func (w *world) labels(obj *unstructured.Unstructured, on bool) {
 	w.t.Helper()
-	w.change(obj, func(u *unstructured.Unstructured) {
+	w.Change(obj, func(u *unstructured.Unstructured) {
 		all := u.GetLabels()
 		if delete(all, "elsewhere"); on {
 			all["elsewhere"] = ""
@@ -137,29 +126,24 @@ func (w *world) labels(obj *unstructured.Unstructured, on bool) {
 func TestMachinesOfASetInDeletionThatTheCacheLeavesOutFromNowOnAreNoFreePlaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).live()
-	stop := w.runSelecting(w.kinds.Set.GVK, "!elsewhere")
+	w.runSelecting(w.kinds.Set.GVK, "!elsewhere")
 	d := w.deployment(2)
 	w.rolled(d, "blue", 2)
-	old := w.list(w.kinds.Machine.GVK)
+	old := w.machinesNow()
 	hold := func(with ...string) {
 		for _, m := range old {
-			w.change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(with) })
+			w.Change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(with) })
 		}
 	}
 	hold("example.com/hold")
 	set := w.setsNow()[0]
-	require.NoError(t, w.client.Delete(t.Context(), &set))
+	require.NoError(t, w.Client.Delete(t.Context(), &set))
 	w.Says(d, deployment.ConditionRollingOut, "", "to be gone")
-	w.eventually("the Machine that there may be more", func() string {
-		if n := len(w.list(w.kinds.Machine.GVK)); n < 3 {
-			return fmt.Sprint(n, w.describeSets())
-		}
-		return ""
-	})
+	w.until("the Machine that there may be more", func() bool { return len(w.machinesNow()) >= 3 })
 	w.labels(&set, true)
 	w.Says(d, deployment.ConditionRollingOut, "", set.GetName()+" exists, and the cache does not show it")
-	require.Len(t, w.list(w.kinds.Machine.GVK), 3, "surge is 1")
-	stop()
+	require.Len(t, w.machinesNow(), 3, "surge is 1")
+	w.stop()
 	hold()
 	w.run()
 	w.rolled(d, "blue", 2)

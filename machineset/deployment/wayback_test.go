@@ -15,21 +15,19 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machineset/deployment"
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
 func TestARecreationDeletesAllMachinesBeforeItMakesNewOnes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(3, annotated(contract.RolloutTypeAnnotation, contract.RolloutRecreate))
-	w.rolled(d, "blue", 3)
+	w, d := rolledOut(t, 3, annotated(contract.RolloutTypeAnnotation, contract.RolloutRecreate))
 	stop := w.watch()
 	w.machines.Hold(true)
-	w.change(d, template("green"))
-	w.eventually("all to be in deletion", func() string {
-		for _, m := range w.list(w.kinds.Machine.GVK) {
+	w.Change(d, template("green"))
+	w.Eventually("all to be in deletion", func() string {
+		for _, m := range w.machinesNow() {
 			if m.GetDeletionTimestamp() == nil {
 				return fmt.Sprint(w.describeSets())
 			}
@@ -44,65 +42,39 @@ func TestARecreationDeletesAllMachinesBeforeItMakesNewOnes(t *testing.T) {
 	require.Equal(t, []int{3, 0}, []int{w.most, w.least})
 }
 
-func TestARolloutWithNeitherSurgeNorUnavailabilityReplacesOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	rolling := []string{"spec", "rollout", "strategy", "rollingUpdate"}
-	d := w.deployment(3, fake.WithField(int64(0), append(rolling, "maxSurge")...), fake.WithField("10%", append(rolling, "maxUnavailable")...))
-	w.rolled(d, "blue", 3)
-	stop := w.watch()
-	w.change(d, template("green"))
-	w.rolled(d, "green", 3)
-	stop()
-	require.Equal(t, []int{3, 2}, []int{w.most, w.least})
-}
-
 func TestARollbackThatIsAskedForInTheDeploymentIsDoneOnceAndWaitsWhileThePauseLasts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
+	w, d := rolledOut(t, 2)
 	first := w.setsNow()[0].GetName()
-	w.change(d, template("green"))
-	w.rolled(d, "green", 2)
-	w.change(d, fake.WithField(true, "spec", "paused"), annotated(contract.RollbackToAnnotation, "1"))
+	w.rollTo(d, "green", 2)
+	w.Change(d, fake.WithField(true, "spec", "paused"), annotated(contract.RollbackToAnnotation, "1"))
 	w.blocked(d, "rollback")
-	name, _, _ := unstructured.NestedString(w.get(d).Object, "spec", "template", "spec", "infrastructureRef", "name")
-	require.Equal(t, "green", name)
+	require.Equal(t, "green", testenv.Text(w.Get(d), "spec", "template", "spec", "infrastructureRef", "name"))
 	// The template changes meanwhile: the revision that was asked for is the one that comes.
-	w.change(d, version("v1.37.0"))
-	w.change(d, fake.WithField(false, "spec", "paused"))
+	w.Change(d, version("v1.37.0"))
+	w.Change(d, fake.WithField(false, "spec", "paused"))
 	w.rolled(d, "blue", 2)
-	require.NotContains(t, w.get(d).GetAnnotations(), contract.RollbackToAnnotation)
+	require.NotContains(t, w.Get(d).GetAnnotations(), contract.RollbackToAnnotation)
 	for _, s := range w.setsNow() {
-		if replicas, _, _ := unstructured.NestedInt64(s.Object, "spec", "replicas"); replicas > 0 {
+		if testenv.Number(&s, "spec", "replicas") > 0 {
 			require.Equal(t, first, s.GetName())
 		}
 	}
-	w.change(d, annotated(contract.RollbackToAnnotation, "77"))
-	w.eventually("the request to be forgotten", func() string { return w.get(d).GetAnnotations()[contract.RollbackToAnnotation] })
+	w.Change(d, annotated(contract.RollbackToAnnotation, "77"))
+	w.Eventually("the request to be forgotten", func() string { return w.Get(d).GetAnnotations()[contract.RollbackToAnnotation] })
 	w.rolled(d, "blue", 2)
 }
 
 func TestARollbackToATemplateThatIsGoneSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
-	w.change(d, template("green"))
-	w.rolled(d, "green", 2)
-	gone := object(infraTemplate(), "blue")
-	require.NoError(t, w.client.Delete(t.Context(), gone))
-	w.eventually("the sets to see it", func() string { // until then, one Machine may still be made from it
-		if err := w.cached.Get(t.Context(), client.ObjectKeyFromObject(gone), object(infraTemplate(), "")); !apierrors.IsNotFound(err) {
-			return fmt.Sprint(err)
-		}
-		return ""
+	w, d := rolledOut(t, 2)
+	w.rollTo(d, "green", 2)
+	gone := testenv.Object(infraTemplate(), "blue")
+	require.NoError(t, w.Client.Delete(t.Context(), gone))
+	w.until("the sets to see it", func() bool { // until then, one Machine may still be made from it
+		return apierrors.IsNotFound(w.cached.Get(t.Context(), client.ObjectKeyFromObject(gone), testenv.Object(infraTemplate(), "")))
 	})
-	commands := deployment.Commands{Client: w.client, Kinds: w.kinds}
+	commands := deployment.Commands{Client: w.Client, Kinds: w.kinds}
 	key := types.NamespacedName{Namespace: "default", Name: "workers"}
 	_, err := commands.Undo(t.Context(), key, 1)
 	require.NoError(t, err)
@@ -114,23 +86,19 @@ func TestARollbackToATemplateThatIsGoneSaysWhatItWaitsFor(t *testing.T) {
 	require.Equal(t, 2, w.images()["green"], "what works stays")
 	gone.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"image": "blue"}}}
 	gone.SetResourceVersion("")
-	require.NoError(t, w.client.Create(t.Context(), gone))
+	w.Create(gone)
 	w.rolled(d, "blue", 2)
 }
 
 func TestAnUndoReadsAgainWhatWasChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(1)
-	w.rolled(d, "blue", 1)
-	w.change(d, template("green"))
-	w.rolled(d, "green", 1)
+	w, d := rolledOut(t, 1)
+	w.rollTo(d, "green", 1)
 	kind := w.kinds.Deployment.GVK.GroupKind()
-	w.store.FailNext(func(r fake.Request) bool {
+	w.Store.FailNext(func(r fake.Request) bool {
 		return r.Verb == "patch" && r.GVK.GroupKind() == kind && r.Subresource == "" && r.UserAgent != "deployments"
 	}, apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: "machinedeployments"}, "workers", fmt.Errorf("changed")))
-	commands := deployment.Commands{Client: w.client, Kinds: w.kinds}
+	commands := deployment.Commands{Client: w.Client, Kinds: w.kinds}
 	_, err := commands.Undo(t.Context(), types.NamespacedName{Namespace: "default", Name: "workers"}, 0)
 	require.NoError(t, err)
 	w.rolled(d, "blue", 1)
@@ -139,24 +107,20 @@ func TestAnUndoReadsAgainWhatWasChangedMeanwhile(t *testing.T) {
 // The template "red" does not exist, so no set is made for it, and what runs is one revision newer than what a plain undo returns to.
 func TestAnUndoOfATemplateThatHasNoSetYetReturnsToWhatRuns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).live()
-	w.run()
-	d := w.deployment(2)
-	w.rolled(d, "blue", 2)
-	commands := deployment.Commands{Client: w.client, Kinds: w.kinds}
+	w, d := rolledOut(t, 2)
+	commands := deployment.Commands{Client: w.Client, Kinds: w.kinds}
 	for _, image := range []string{"blue", "green"} {
-		w.change(d, template(image))
-		w.rolled(d, image, 2)
+		w.rollTo(d, image, 2)
 		sets, machines := len(w.setsNow()), w.uids()
-		w.change(d, template("red"))
+		w.Change(d, template("red"))
 		w.blocked(d, "does not exist")
 		done, err := commands.Undo(t.Context(), client.ObjectKeyFromObject(d), 0)
 		require.NoError(t, err)
 		require.Equal(t, []any{int64(sets), int32(2)}, []any{done.Number, done.Replicas}, image)
 		w.rolled(d, image, 2)
-		w.change(d, template("red"))
+		w.Change(d, template("red"))
 		w.blocked(d, "does not exist")
-		w.change(d, annotated(contract.RollbackToAnnotation, "0"))
+		w.Change(d, annotated(contract.RollbackToAnnotation, "0"))
 		w.rolled(d, image, 2)
 		require.Equal(t, machines, w.uids(), "no Machine was replaced")
 		require.Len(t, w.setsNow(), sets)
@@ -166,81 +130,62 @@ func TestAnUndoOfATemplateThatHasNoSetYetReturnsToWhatRuns(t *testing.T) {
 // A backup knows UIDs that no object has any more. Without a garbage collector, which deletes what such UIDs own, the sets come back.
 func TestARestoredDeploymentTakesBackSetsThatADeadOneOwns(t *testing.T) {
 	t.Parallel()
-	kinds, err := contract.ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
 	loops := fake.AllLoops()
 	loops.GarbageCollector = false
-	w := newWorldWith(t, kinds, fake.Options{}, loops).live()
-	stop := w.run()
+	w := newWorldWith(t, clusterAPI(), fake.Options{}, loops).live()
+	w.run()
 	d := w.deployment(2)
 	w.rolled(d, "blue", 2)
-	stop()
+	w.stop()
 	machines, before := w.uids(), w.setsNow()[0].GetName()
-	restored := w.get(d)
-	w.change(d, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-	require.NoError(t, w.client.Delete(t.Context(), d))
+	restored := w.Get(d)
+	w.Change(d, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	require.NoError(t, w.Client.Delete(t.Context(), d))
 	// The dead deployment was about to delete a Machine.
-	marked := w.list(w.kinds.Machine.GVK)[0]
-	w.change(&marked, annotated(scale.DeleteAnnotation, "MachineDeployment/"+string(d.GetUID())))
+	marked := w.machinesNow()[0]
+	w.Change(&marked, annotated(scale.DeleteAnnotation, "MachineDeployment/"+string(d.GetUID())))
 	restored.SetUID("")
 	restored.SetResourceVersion("")
-	require.NoError(t, w.client.Create(t.Context(), restored))
+	w.Create(restored)
 	w.run()
-	w.eventually("the set to be owned by the restored deployment, and nothing to be marked", func() string {
+	w.until("the restored deployment to own the set, and nothing to be marked", func() bool {
 		sets := w.setsNow()
-		owner := metav1.GetControllerOf(&sets[0])
-		if len(sets) != 1 || owner == nil || owner.UID != w.get(d).GetUID() {
-			return fmt.Sprint(w.describeSets(), owner)
-		}
-		if _, found := w.get(&marked).GetAnnotations()[scale.DeleteAnnotation]; found {
-			return "it is marked"
-		}
-		return ""
+		owner, marks := metav1.GetControllerOf(&sets[0]), w.Get(&marked).GetAnnotations()[scale.DeleteAnnotation]
+		return len(sets) == 1 && owner != nil && owner.UID == w.Get(d).GetUID() && marks == ""
 	})
 	require.Equal(t, before, w.setsNow()[0].GetName())
 	require.Equal(t, machines, w.uids())
-	w.change(d, template("green"))
-	w.rolled(d, "green", 2)
+	w.rollTo(d, "green", 2)
 }
 
 // Everything that a process remembers is lost in the middle of a rollout that does not go on.
 func TestTheProgressDeadlineOutlivesTheManager(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithLimits(t).live()
-	stop := w.run()
+	w.run()
 	d := w.deployment(1, progressDeadline(3))
 	w.rolled(d, "blue", 1)
 	old := w.uids()
 	w.machines.NotReady(func(m client.Object) bool { return m.GetUID() != old[0] })
-	w.change(d, template("green"))
+	w.Change(d, template("green"))
+	w.blocked(d, "waiting for workers-")
 	w.blocked(d, "to become available")
-	stop()
+	w.stop()
 	w.run()
-	w.eventually("the deadline to be exceeded", func() string {
-		c := w.condition(d, deployment.ConditionProgressing)
-		if c.Reason == "ProgressDeadlineExceeded" {
-			return ""
-		}
-		return c.Reason
-	})
-	stop = w.run()
+	w.Says(d, deployment.ConditionProgressing, "ProgressDeadlineExceeded")
+	w.run()
 	w.settled(d)
-	stop()
+	w.stop()
 	require.Equal(t, "ProgressDeadlineExceeded", w.condition(d, deployment.ConditionProgressing).Reason)
+	require.Equal(t, map[string]int{"blue": 1, "green": 1}, w.images(), "what works stays")
 	w.machines.NotReady(func(client.Object) bool { return false })
 	w.rolled(d, "green", 1)
-	w.eventually("the condition to say that it is done", func() string {
-		if c := w.condition(d, deployment.ConditionProgressing); c.Reason != "NewReplicaSetAvailable" {
-			return c.Reason
-		}
-		return ""
-	})
+	w.Says(d, deployment.ConditionProgressing, "NewReplicaSetAvailable")
 }
 
 func TestARolloutOverCachesThatLagKeepsItsBoundsAndMakesOneSetForATemplate(t *testing.T) {
 	t.Parallel()
-	kinds, err := contract.ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
+	kinds := clusterAPI()
 	w := newWorldWith(t, kinds, fake.Options{CacheLagFunc: func(kind schema.GroupKind, _ types.NamespacedName) time.Duration {
 		return map[string]time.Duration{"MachineSet": 300 * time.Millisecond, "Machine": 100 * time.Millisecond}[kind.Kind]
 	}}, fake.AllLoops()).live()
@@ -248,10 +193,14 @@ func TestARolloutOverCachesThatLagKeepsItsBoundsAndMakesOneSetForATemplate(t *te
 	d := w.deployment(3)
 	w.rolled(d, "blue", 3)
 	stop := w.watch()
-	w.change(d, template("green"))
-	w.rolled(d, "green", 3)
+	w.rollTo(d, "green", 3)
 	stop()
 	require.Len(t, w.setsNow(), 2)
 	require.LessOrEqual(t, w.most, 4, "maxSurge is 1")
 	require.GreaterOrEqual(t, w.least, 3, "maxUnavailable is 0")
+	require.Equal(t, "2", w.Get(d).GetAnnotations()[contract.RevisionAnnotation])
+	for _, m := range w.machinesNow() {
+		require.Equal(t, "workers", m.GetLabels()[contract.DeploymentNameLabel])
+		require.NotContains(t, m.GetAnnotations(), scale.DeleteAnnotation)
+	}
 }

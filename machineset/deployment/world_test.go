@@ -30,12 +30,11 @@ type world struct {
 	*testenv.Env
 
 	t        *testing.T
-	store    *fake.Store
-	client   client.WithWatch
 	kinds    contract.Kinds
 	machines *fake.Machines
 	cached   client.Reader // what the reconciler of sets sees
 	seen     client.Reader // what the reconciler under test sees
+	stop     func()        // stops the reconciler under test that was started last
 	metrics  []*pass.Metrics
 	// admit changes or rejects what the reconciler under test creates, as a webhook does; nil admits everything.
 	admit func(client.Object) error
@@ -55,16 +54,13 @@ func infraTemplate() schema.GroupVersionKind {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	kinds, err := contract.ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
-	return newWorldOf(t, kinds)
+	return newWorldOf(t, clusterAPI())
 }
 
 // newWorldWithLimits is a world whose deployments have the limits that v1beta2 has no field for, where v1beta1 has them.
 func newWorldWithLimits(t *testing.T) *world {
 	t.Helper()
-	kinds, err := contract.ClusterAPI(contract.V1Beta2)
-	require.NoError(t, err)
+	kinds := clusterAPI()
 	layout := *contract.LayoutsOf(contract.V1Beta2).MachineDeployment
 	layout.RevisionHistoryLimit = contract.LayoutsOf(contract.V1Beta1).MachineDeployment.RevisionHistoryLimit
 	layout.ProgressDeadline = contract.LayoutsOf(contract.V1Beta1).MachineDeployment.ProgressDeadline
@@ -95,12 +91,12 @@ func newWorldWith(t *testing.T, kinds contract.Kinds, options fake.Options, loop
 			e.Create(fake.CRD(gvk, contract.V1Beta2))
 		}
 		for _, name := range []string{"blue", "green"} {
-			u := object(infraTemplate(), name)
+			u := testenv.Object(infraTemplate(), name)
 			u.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"image": name}}}
 			e.Create(u)
 		}
 	})
-	return &world{Env: env, t: t, store: env.Store, client: env.Client, kinds: kinds}
+	return &world{Env: env, t: t, kinds: kinds}
 }
 
 func (w *world) manager(agent string) ctrl.Manager {
@@ -150,24 +146,6 @@ func (a admitted) Delete(ctx context.Context, obj client.Object, options ...clie
 	return a.world.deletes(obj, pass)
 }
 
-func (w *world) start(mgr ctrl.Manager) (stop func()) { w.t.Helper(); return w.Run(mgr) }
-
-func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	w.t.Helper()
-	return w.Get(obj)
-}
-
-func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
-	w.t.Helper()
-	return w.List(gvk)
-}
-
-func (w *world) eventually(what string, check func() string) { w.t.Helper(); w.Eventually(what, check) }
-
-func object(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
-	return testenv.Object(gvk, name)
-}
-
 // options are those of a reconciler, with metrics of its own.
 func (w *world) options(kind string) pass.Options {
 	metrics := pass.NewMetrics(pass.MetricsOptions{Kind: kind})
@@ -184,24 +162,58 @@ func (w *world) live() *world {
 	_, err := machineset.SetupWithManager(w.t.Context(), mgr, w.kinds, machineset.Options{Options: w.options("MachineSet")})
 	require.NoError(w.t, err)
 	w.cached = mgr.GetCache()
-	w.start(mgr)
+	w.Run(mgr)
 	return w
 }
 
-// run starts the reconciler under test.
+// rolledOut returns a world whose reconcilers run, with a deployment whose Machines are available.
+func rolledOut(t *testing.T, replicas int64, options ...fake.Option) (*world, *unstructured.Unstructured) {
+	t.Helper()
+	w := newWorld(t).live()
+	w.run()
+	d := w.deployment(replicas, options...)
+	w.rolled(d, "blue", int(replicas))
+	return w, d
+}
+
+// rollTo changes the template of a deployment, and waits until it is rolled out.
+func (w *world) rollTo(d *unstructured.Unstructured, image string, n int) {
+	w.t.Helper()
+	w.Change(d, template(image))
+	w.rolled(d, image, n)
+}
+
+// until polls until a condition is met, and describes the deployments when it never is.
+func (w *world) until(what string, met func() bool) {
+	w.t.Helper()
+	come := false
+	defer func() {
+		if come {
+			return
+		}
+		for _, d := range w.List(w.kinds.Deployment.GVK) {
+			w.t.Log(w.images(), w.describeSets(), testenv.Describe(&d))
+		}
+	}()
+	w.Until(what, met)
+	come = true
+}
+
+// run starts the reconciler under test, and stop stops it.
 func (w *world) run() (stop func()) {
 	w.t.Helper()
 	mgr := w.manager("deployments")
 	_, err := deployment.SetupWithManager(w.t.Context(), mgr, w.kinds, deployment.Options{Options: w.options("MachineDeployment")})
 	require.NoError(w.t, err)
 	w.seen = mgr.GetCache()
-	return w.start(mgr)
+	w.stop = w.Run(mgr)
+	return w.stop
 }
 
 // deployment creates a deployment with the template blue.
 func (w *world) deployment(replicas int64, options ...fake.Option) *unstructured.Unstructured {
 	w.t.Helper()
-	u := object(w.kinds.Deployment.GVK, "workers")
+	u := testenv.Object(w.kinds.Deployment.GVK, "workers")
 	gvk := infraTemplate()
 	u.Object["spec"] = map[string]any{
 		"clusterName": "demo", "replicas": replicas, "selector": map[string]any{"matchLabels": map[string]any{"pool": "workers"}},
@@ -217,33 +229,30 @@ func (w *world) deployment(replicas int64, options ...fake.Option) *unstructured
 	for _, option := range options {
 		option(u)
 	}
-	require.NoError(w.t, w.client.Create(w.t.Context(), u))
+	w.Create(u)
 	return u
-}
-
-// change writes what options do to an object.
-func (w *world) change(obj *unstructured.Unstructured, options ...fake.Option) {
-	w.t.Helper()
-	w.Change(obj, func(u *unstructured.Unstructured) {
-		for _, option := range options {
-			option(u)
-		}
-	})
 }
 
 func template(name string) fake.Option {
 	return fake.WithField(name, "spec", "template", "spec", "infrastructureRef", "name")
 }
 
-func (w *world) setsNow() []unstructured.Unstructured { w.t.Helper(); return w.list(w.kinds.Set.GVK) }
+func imageOf(set *unstructured.Unstructured) string {
+	return testenv.Text(set, "spec", "template", "spec", "infrastructureRef", "name")
+}
+
+func (w *world) setsNow() []unstructured.Unstructured { w.t.Helper(); return w.List(w.kinds.Set.GVK) }
+func (w *world) machinesNow() []unstructured.Unstructured {
+	w.t.Helper()
+	return w.List(w.kinds.Machine.GVK)
+}
 
 // image is the template that a Machine was made from, by its infrastructure.
 func (w *world) images() map[string]int {
 	w.t.Helper()
 	all := map[string]int{}
-	for _, u := range w.list(fake.InfraMachineGVK(contract.V1Beta2)) {
-		image, _, _ := unstructured.NestedString(u.Object, "spec", "image")
-		all[image]++
+	for _, u := range w.List(fake.InfraMachineGVK(contract.V1Beta2)) {
+		all[testenv.Text(&u, "spec", "image")]++
 	}
 	return all
 }
@@ -251,7 +260,7 @@ func (w *world) images() map[string]int {
 // has waits until there are so many Machines of each template.
 func (w *world) has(want map[string]int) {
 	w.t.Helper()
-	w.eventually(fmt.Sprintf("have %v", want), func() string {
+	w.Eventually(fmt.Sprintf("have %v", want), func() string {
 		if got := w.images(); !maps.Equal(got, want) {
 			return fmt.Sprint(got, w.describeSets())
 		}
@@ -263,7 +272,7 @@ func (w *world) has(want map[string]int) {
 func (w *world) hashOf(image string) string {
 	w.t.Helper()
 	for _, s := range w.setsNow() {
-		if name, _, _ := unstructured.NestedString(s.Object, "spec", "template", "spec", "infrastructureRef", "name"); name == image {
+		if imageOf(&s) == image {
 			return s.GetLabels()[contract.TemplateHashLabel]
 		}
 	}
@@ -273,9 +282,9 @@ func (w *world) hashOf(image string) string {
 // rolled waits until a deployment has so many Machines of one template, all of them available, and no others.
 func (w *world) rolled(d *unstructured.Unstructured, image string, n int) {
 	w.t.Helper()
-	w.eventually(fmt.Sprintf("have %d of %s", n, image), func() string {
+	w.Eventually(fmt.Sprintf("have %d of %s", n, image), func() string {
 		images := w.images()
-		status, _, _ := unstructured.NestedMap(w.get(d).Object, "status")
+		status, _, _ := unstructured.NestedMap(w.Get(d).Object, "status")
 		got := fmt.Sprint(images, status["replicas"], status["availableReplicas"], status["upToDateReplicas"],
 			w.condition(d, "RollingOut").Status)
 		if want := fmt.Sprint(map[string]int{image: n}, n, n, n, "False"); n > 0 && got != want {
@@ -290,8 +299,8 @@ func (w *world) rolled(d *unstructured.Unstructured, image string, n int) {
 
 func (w *world) describeSets() (all []string) {
 	for _, s := range w.setsNow() {
-		spec, _, _ := unstructured.NestedInt64(s.Object, "spec", "replicas")
-		status, _, _ := unstructured.NestedInt64(s.Object, "status", "replicas")
+		spec := testenv.Number(&s, "spec", "replicas")
+		status := testenv.Number(&s, "status", "replicas")
 		all = append(all, fmt.Sprintf("%s: %d of %d %s", s.GetName(), status, spec, s.GetAnnotations()[contract.RevisionAnnotation]))
 	}
 	return all
@@ -299,7 +308,7 @@ func (w *world) describeSets() (all []string) {
 
 func (w *world) condition(d *unstructured.Unstructured, kind string) metav1.Condition {
 	w.t.Helper()
-	return testenv.Condition(w.get(d), kind)
+	return testenv.Condition(w.Get(d), kind)
 }
 
 // watch counts Machines until it is stopped: how many there are at most, and how many are available at least. stop waits until all that
@@ -310,10 +319,10 @@ func (w *world) watch() (stop func()) {
 	list := &unstructured.UnstructuredList{}
 	gvk := w.kinds.Machine.GVK
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	events, err := w.client.Watch(ctx, list, client.InNamespace("default"))
+	events, err := w.Client.Watch(ctx, list, client.InNamespace("default"))
 	require.NoError(w.t, err)
 	seen := map[string]*unstructured.Unstructured{}
-	for _, m := range w.list(gvk) {
+	for _, m := range w.List(gvk) {
 		seen[m.GetName()] = &m
 	}
 	w.most, w.least = len(seen), len(seen)
@@ -328,9 +337,9 @@ func (w *world) watch() (stop func()) {
 	}()
 	return func() {
 		w.t.Helper()
-		w.eventually("the count to have seen all", func() string {
+		w.Eventually("the count to have seen all", func() string {
 			now, counted := map[string]string{}, map[string]string{}
-			for _, m := range w.list(gvk) {
+			for _, m := range w.List(gvk) {
 				now[m.GetName()] = m.GetResourceVersion()
 			}
 			w.mu.Lock()
