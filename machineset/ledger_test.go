@@ -111,7 +111,7 @@ func TestNothingIsCleanedUpWhileTheLedgerCannotBeRead(t *testing.T) {
 	}
 	require.NotNil(t, w.Get(part), "it was cleaned up")
 	w.scale(set, 1)
-	w.Change(set, fake.WithAnnotations(map[string]string{scale.LedgerAnnotation: fmt.Sprintf(`{"next":2,"pending":[{"slot":1,"name":%q}]}`, part.GetName())}))
+	w.Change(set, annotated(scale.LedgerAnnotation, fmt.Sprintf(`{"next":2,"pending":[{"slot":1,"name":%q}]}`, part.GetName())))
 	w.has(set, 1)
 	require.Equal(t, part.GetName(), w.machines()[0].GetName())
 	require.Equal(t, part.GetUID(), w.Get(part).GetUID())
