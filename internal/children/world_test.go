@@ -53,7 +53,8 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	t.Helper()
 	deployment := contract.Unstructured(capi("MachineDeployment"), contract.LayoutsOf(contract.V1Beta2).MachineDeployment)
 	set := contract.Unstructured(capi("MachineSet"), contract.LayoutsOf(contract.V1Beta2).MachineSet)
-	env := testenv.Over(t, fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: deployment.GVK, Status: true}, {GVK: set.GVK, Status: true}}}))
+	kinds := []fake.ServedKind{{GVK: deployment.GVK, Status: true}, {GVK: set.GVK, Status: true}}
+	env := testenv.Over(t, fake.NewStore(fake.Options{Kinds: kinds}))
 	w := &world{Env: env, t: t, memory: children.NewMemory(), recorder: events.NewFakeRecorder(100)}
 	mgr := env.Manager("children", ctrl.Options{})
 	use := engine.PortsFromManager(mgr)
