@@ -45,6 +45,14 @@ func (e *Env) Create(objects ...client.Object) {
 	}
 }
 
+// Delete requests the deletion of objects.
+func (e *Env) Delete(objects ...client.Object) {
+	e.T.Helper()
+	for _, obj := range objects {
+		e.must("delete "+obj.GetName(), e.Client.Delete(e.T.Context(), obj))
+	}
+}
+
 // Get reads an object by its kind and name again, nil when it is gone.
 func (e *Env) Get(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	e.T.Helper()

@@ -35,10 +35,15 @@ func (e *Env) Eventually(what string, check func() string) {
 	}
 }
 
-// Until polls until a condition is met. Where that is not enough for whoever reads the failure, use Eventually.
-func (e *Env) Until(what string, met func() bool) {
+// Until polls until check returns true. Use it where a failure needs no more than the name of what never came.
+func (e *Env) Until(what string, check func() bool) {
 	e.T.Helper()
-	e.Eventually("wait for "+what, func() string { return map[bool]string{false: "it has not come"}[met()] })
+	e.Eventually(what, func() string {
+		if check() {
+			return ""
+		}
+		return "it never came"
+	})
 }
 
 // Gone waits until objects are gone.
@@ -52,6 +57,15 @@ func (e *Env) Gone(objects ...*unstructured.Unstructured) {
 			return ""
 		})
 	}
+}
+
+// Remove deletes objects, and waits until they are gone.
+func (e *Env) Remove(objects ...*unstructured.Unstructured) {
+	e.T.Helper()
+	for _, obj := range objects {
+		e.Delete(obj)
+	}
+	e.Gone(objects...)
 }
 
 // Says waits until a condition of an object has a reason, any with an empty one, and a message with all parts, and returns the condition. A
