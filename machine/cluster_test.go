@@ -2,7 +2,6 @@ package machine_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -64,72 +63,55 @@ func setPaused(paused bool) func(*unstructured.Unstructured) {
 }
 
 func TestAMachineOfAPausedClusterIsLeftAloneUntilTheClusterGoesOn(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := w.cluster("demo", fake.WithField(true, "spec", "paused"))
 	m := w.machineWith("m1")
-	if got := w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused); got != "Cluster spec.paused is set to true" {
-		t.Errorf("message: %q", got)
-	}
-	if diff := cmp.Diff([]string{contract.MachineFinalizer}, w.get(m).GetFinalizers()); diff != "" {
-		t.Errorf("without a finalizer it could vanish while its Cluster is paused (-want +got):\n%s", diff)
-	}
-	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); len(infra.GetOwnerReferences()) > 0 {
+	require.Equal(t, "Cluster spec.paused is set to true", w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused))
+	require.Empty(t, cmp.Diff([]string{contract.MachineFinalizer}, w.Get(m).GetFinalizers()))
+	if infra := w.Get(fake.InfraMachine(contract.V1Beta2, "m1")); len(infra.GetOwnerReferences()) > 0 {
 		t.Error("a Machine of a paused Cluster took its infrastructure on")
 	}
 	w.isQuiet()
-	w.change(cluster, setPaused(false))
+	w.Change(cluster, setPaused(false))
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.conditionIs(m, contract.ConditionPaused, contract.ReasonNotPaused)
 }
 
 // Edge-case matrix: "Cluster paused during deletion".
 func TestADeletionIsFrozenWhileTheClusterIsPaused(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := w.cluster("demo")
-	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{"pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep": "me"}))
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	m := w.ready("m1", fake.WithAnnotations(map[string]string{"pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep": "me"}))
+	w.Delete(m)
 	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
-	w.change(cluster, setPaused(true))
+	w.Change(cluster, setPaused(true))
 	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
-	w.change(m, func(u *unstructured.Unstructured) {
+	w.Change(m, func(u *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(u.Object, "metadata", "annotations", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep")
 	})
 	w.isQuiet()
-	fresh := w.get(m)
+	fresh := w.Get(m)
 	require.NotNil(t, fresh, "its Cluster is paused")
-	if got := conditionOf(fresh, contract.ConditionDeleting).Reason; got != machine.ReasonWaitingForPreTerminateHook {
-		t.Errorf("a frozen deletion went on to %s", got)
-	}
-	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
+	require.Equal(t, machine.ReasonWaitingForPreTerminateHook, conditionOf(fresh, contract.ConditionDeleting).Reason)
+	if infra := w.Get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
 		t.Error("the infrastructure was deleted while the Cluster is paused")
 	}
-	w.change(cluster, setPaused(false))
-	w.goes(m, fake.InfraMachine(contract.V1Beta2, "m1"))
+	w.Change(cluster, setPaused(false))
+	w.Gone(m, fake.InfraMachine(contract.V1Beta2, "m1"))
 }
 
 // Defect 13 of Cluster API: a Machine whose Cluster is gone is an error for ever, and cannot be deleted.
 func TestAMachineWithoutItsClusterSaysSoDoesNothingAndCanBeDeleted(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true})
 	m := w.machineWith("m1")
 	if got := w.conditionIs(m, contract.ConditionPaused,
 		contract.ReasonClusterDoesNotExist); got != "Cluster default/demo does not exist: create it, or delete the Machine" {
 		t.Errorf("message: %q", got)
 	}
-	if got := conditionOf(w.get(m), contract.ConditionPaused).Status; got != metav1.ConditionUnknown {
-		t.Errorf("whether it is paused is not known, and it says %s", got)
-	}
-	w.eventually("an event", func() string {
-		if n := len(w.events(contract.ReasonClusterDoesNotExist)); n != 1 {
-			return "there is none"
-		}
-		return ""
-	})
+	require.Equal(t, metav1.ConditionUnknown, conditionOf(w.Get(m), contract.ConditionPaused).Status, "nothing is known")
+	w.Until("an event", func() bool { return len(w.Events(contract.ReasonClusterDoesNotExist)) == 1 })
 	w.isQuiet()
-	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); len(infra.GetOwnerReferences()) > 0 {
+	if infra := w.Get(fake.InfraMachine(contract.V1Beta2, "m1")); len(infra.GetOwnerReferences()) > 0 {
 		t.Error("a Machine without its Cluster took its infrastructure on")
 	}
 	w.cluster("demo")
@@ -137,12 +119,10 @@ func TestAMachineWithoutItsClusterSaysSoDoesNothingAndCanBeDeleted(t *testing.T)
 
 	lost := w.machineWith("m2", fake.WithField("nowhere", "spec", "clusterName"))
 	w.conditionIs(lost, contract.ConditionPaused, contract.ReasonClusterDoesNotExist)
-	require.NoError(t, w.client.Delete(t.Context(), lost))
-	w.goes(lost)
+	w.Remove(lost)
 }
 
 func TestAClusterThatCannotBeReadIsNotReportedAsAbsent(t *testing.T) {
-	t.Parallel()
 	var mend func()
 	w := newWorld(t, worldOptions{clusters: true, before: func(w *world) {
 		mend = w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: func(r fake.Request) bool {
@@ -150,7 +130,7 @@ func TestAClusterThatCannotBeReadIsNotReportedAsAbsent(t *testing.T) {
 		}})
 	}})
 	m := w.machineWith("m1")
-	w.eventually("an attempt to ask", func() string {
+	w.Eventually("an attempt to ask", func() string {
 		for _, r := range w.store.Requests() {
 			if r.UserAgent == userAgent && r.GVK == fake.ClusterGVK() && r.Verb == "get" {
 				return ""
@@ -158,24 +138,18 @@ func TestAClusterThatCannotBeReadIsNotReportedAsAbsent(t *testing.T) {
 		}
 		return "there was none"
 	})
-	w.eventually("the finalizer", func() string { // the pass that asked writes it at its end
-		if len(w.get(m).GetFinalizers()) == 0 {
-			return "it is not there"
-		}
-		return ""
-	})
-	if c := conditionOf(w.get(m), contract.ConditionPaused); c.Type != "" {
+	w.Until("the finalizer", func() bool { return len(w.Get(m).GetFinalizers()) > 0 })
+	if c := conditionOf(w.Get(m), contract.ConditionPaused); c.Type != "" {
 		t.Errorf("nothing is known, and the Machine says %s", c.Message)
 	}
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.Delete(m)
 	w.isQuietFor("a Cluster that was not read may be paused", 300*time.Millisecond)
-	require.NotNil(t, w.get(m))
+	require.NotNil(t, w.Get(m))
 	mend()
-	w.goes(m)
+	w.Gone(m)
 }
 
 func TestUntilClustersAreListedAMachineTouchesNothingAndChangesNoCondition(t *testing.T) {
-	t.Parallel()
 	var mend func()
 	w := newWorld(t, worldOptions{clusters: true, before: func(w *world) {
 		mend = w.store.Inject(fake.Fault{Times: -1, Err: apierrors.NewServiceUnavailable("not now"), Match: func(r fake.Request) bool {
@@ -184,48 +158,30 @@ func TestUntilClustersAreListedAMachineTouchesNothingAndChangesNoCondition(t *te
 		w.cluster("demo")
 	}})
 	m := w.machineWith("m1")
-	w.eventually("the finalizer", func() string {
-		if len(w.get(m).GetFinalizers()) == 0 {
-			return "it is not there"
-		}
-		return ""
-	})
+	w.Until("the finalizer", func() bool { return len(w.Get(m).GetFinalizers()) > 0 })
 	w.isQuietFor("a Cluster that was not read may be paused", 400*time.Millisecond)
-	if got := describe(w.get(m)); got != "" {
-		t.Errorf("it says %s", got)
-	}
+	require.Empty(t, describe(w.Get(m)))
 	mend()
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 }
 
 func TestMachinesSleepThroughWhatDoesNotConcernThemInTheirCluster(t *testing.T) {
-	t.Parallel()
 	var seen passes
 	w := newWorld(t, worldOptions{clusters: true, machine: machine.Options{Steps: watching(t, &seen)}})
 	cluster := w.cluster("demo")
-	m := w.machineWith("m1")
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	m := w.ready("m1")
 	w.Still("passes that were asked for when something was not listed yet", external.UnsyncedRetry+5*time.Second, seen.total)
 	before := seen.total()
 	for i := range int64(5) {
-		w.change(cluster, func(u *unstructured.Unstructured) {
+		w.Change(cluster, func(u *unstructured.Unstructured) {
 			fake.WithField(i, "status", "workers", "readyReplicas")(u)
 			u.SetAnnotations(map[string]string{"example.com/seen": time.Now().String()})
 		})
 	}
 	w.isQuiet()
-	if got := seen.total(); got != before {
-		t.Errorf("%d passes for news that concern no Machine", got-before)
-	}
-	w.change(cluster, func(u *unstructured.Unstructured) {
-		fake.WithField(map[string]any{"apiGroup": "g.example.com", "kind": "K", "name": "cp"}, "spec", "controlPlaneRef")(u)
-	})
-	w.eventually("a pass about the new control plane", func() string {
-		if seen.of(m).State.ControlPlane.Name != "cp" {
-			return "there was none"
-		}
-		return ""
-	})
+	require.Equal(t, before, seen.total())
+	w.Change(cluster, fake.WithField(map[string]any{"apiGroup": "g.example.com", "kind": "K", "name": "cp"}, "spec", "controlPlaneRef"))
+	w.Until("a pass about the new control plane", func() bool { return seen.of(m).State.ControlPlane.Name == "cp" })
 }
 
 func controlPlaneGVK() schema.GroupVersionKind {
@@ -233,10 +189,7 @@ func controlPlaneGVK() schema.GroupVersionKind {
 }
 
 func controlPlane(name string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(controlPlaneGVK())
-	u.SetNamespace("default")
-	u.SetName(name)
+	u := testenv.Object(controlPlaneGVK(), name)
 	return u
 }
 
@@ -247,10 +200,9 @@ func withControlPlane() fake.Option {
 
 // Edge-case matrix: "control plane object missing", the view of it.
 func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *testing.T) {
-	t.Parallel()
 	var seen passes
 	w := newWorld(t, worldOptions{clusters: true, machine: machine.Options{Steps: watching(t, &seen)}, before: func(w *world) {
-		w.create(fake.CRD(controlPlaneGVK(), contract.V1Beta2))
+		w.Create(fake.CRD(controlPlaneGVK(), contract.V1Beta2))
 	}})
 	w.cluster("demo", withControlPlane())
 	hook := fake.WithAnnotations(map[string]string{"pre-terminate.delete.hook.machine.cluster.x-k8s.io/keep": "me"})
@@ -262,14 +214,9 @@ func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *test
 	if got := seen.of(m); got.ActiveControlPlaneMachines.Found() || got.ControlPlane.Presence != external.NotReferenced {
 		t.Errorf("a Machine that is not being deleted looked at the control plane: %+v", got)
 	}
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.Delete(m)
 	sees := func(what string, check func(external.ClusterView) bool) {
-		w.eventually(what, func() string {
-			if got := seen.of(m); !check(got) {
-				return fmt.Sprint("it sees ", got.ControlPlane.Presence)
-			}
-			return ""
-		})
+		w.Until(what, func() bool { return check(seen.of(m)) })
 	}
 	sees("that the control plane object is missing, and two Machines", func(v external.ClusterView) bool {
 		return v.ControlPlane.Presence == external.Absent && v.ActiveControlPlaneMachines == contract.Some(2)
@@ -277,23 +224,22 @@ func TestAMachineInDeletionSeesTheControlPlaneOfItsClusterAndWakesWithIt(t *test
 	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	w.isQuiet() // from here on nothing else wakes it
 	plane := controlPlane("cp")
-	w.create(plane)
+	w.Create(plane)
 	sees("a control plane", func(v external.ClusterView) bool {
 		return v.ControlPlane.Presence == external.Present && !v.ControlPlaneState.ExternalManagedControlPlane
 	})
-	w.change(plane, func(u *unstructured.Unstructured) { fake.WithField(true, "status", "externalManagedControlPlane")(u) })
+	w.Change(plane, fake.WithField(true, "status", "externalManagedControlPlane"))
 	sees("that it is managed elsewhere", func(v external.ClusterView) bool { return v.ControlPlaneState.ExternalManagedControlPlane })
-	w.change(plane, func(u *unstructured.Unstructured) { fake.WithField("yes", "status", "externalManagedControlPlane")(u) })
+	w.Change(plane, fake.WithField("yes", "status", "externalManagedControlPlane"))
 	sees("what cannot be read as unread", func(v external.ClusterView) bool {
 		return v.ControlPlane.Presence == external.Unread && v.ControlPlane.Problem.Reason == external.ReasonContractViolation &&
 			!v.ControlPlaneState.ExternalManagedControlPlane
 	})
-	require.NoError(t, w.client.Delete(t.Context(), first))
+	w.Delete(first)
 	sees("one Machine less", func(v external.ClusterView) bool { return v.ActiveControlPlaneMachines == contract.Some(1) })
 }
 
 func TestAClusterThatBreaksItsContractIsAConditionAndNoLoop(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := w.cluster("demo", fake.WithField("yes", "spec", "paused"))
 	m := w.machineWith("m1")
@@ -302,7 +248,7 @@ func TestAClusterThatBreaksItsContractIsAConditionAndNoLoop(t *testing.T) {
 		t.Errorf("message: %q", got)
 	}
 	w.isQuiet()
-	w.change(cluster, setPaused(false))
+	w.Change(cluster, setPaused(false))
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 }
 
@@ -321,12 +267,10 @@ func TestClustersThatAreNotServedOrNotListedAreTroubleThatAPersonSees(t *testing
 		t.Helper()
 		view, err := clusters.Of(t.Context(), types.NamespacedName{Namespace: "default", Name: "demo"})
 		require.NoError(t, err, what)
-		if view.Presence != external.Unread || view.Problem.Reason != reason || view.RetryAfter <= 0 {
-			t.Errorf("%s: want %q and a time to look again, got %+v", what, reason, view)
-		}
+		require.False(t, view.Presence != external.Unread || view.Problem.Reason != reason || view.RetryAfter <= 0, what)
 	}
 	says("there is no such kind", external.ReasonVersionNotServed)
-	w.create(fake.CRD(fake.ClusterGVK()))
+	w.Create(fake.CRD(fake.ClusterGVK()))
 	says("many Machines do not look more often than one", external.ReasonVersionNotServed)
 	clock.SetTime(clock.Now().Add(10 * time.Second))
 	says("the kind is there, and its list may take a moment", "") // this manager is never started

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"cmp"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -10,10 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/internal/instance"
+	"github.com/machinist-dev/machinist/machine/provider"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
@@ -115,121 +118,6 @@ func TestTheProviderIDOfAMachineThatWasNeverProvisionedIsTakenOverInADeletion(t 
 		t.Run(name, func(t *testing.T) {
 			if got := decideInfrastructure(tc.facts); got.AdoptID != tc.want || got.Adopt {
 				t.Errorf("want %v, got %+v", tc.want, got)
-			}
-		})
-	}
-}
-
-// nodeStageFacts are what a stage that needs the Node is decided by.
-type nodeStageFacts struct {
-	Care                             nodeCare // careDrainAndDelete by default
-	CareReason, Excluded             string
-	Infrastructure                   external.Object
-	InfrastructureGone, InstanceGone bool
-	NodesSynced                      bool
-	// ClusterGone: the Nodes are never read again.
-	ClusterGone bool
-	Match       noderef.Match
-	Disowned    bool
-	Limit       time.Duration
-	Now         time.Time
-}
-
-// namedNodes is an index of Nodes that knows them by name.
-type namedNodes struct{}
-
-func (namedNodes) HasSynced() bool                    { return true }
-func (namedNodes) ByProviderID(string) []*corev1.Node { return nil }
-
-func (namedNodes) ByName(name string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-}
-
-func (f nodeStageFacts) decide(stage Stage, record contract.Deletion, node types.UID) (stageAction, string) {
-	s := attached(&Scope{
-		Scope: base{Object: testKind().New(), Now: f.Now}, Infrastructure: f.Infrastructure, InstanceGone: f.InstanceGone,
-		infrastructureGone: f.InfrastructureGone, Node: f.Match, NodesSynced: f.NodesSynced, deletion: record,
-		careReason: cmp.Or(f.CareReason, "why"),
-		Workload:   Workload{Nodes: namedNodes{}, Drainer: drainsAtOnce{}, Volumes: &attachedTo{}},
-	})
-	s.care = max(f.Care, careDrainAndDelete)
-	s.State.Node.UID = node
-	if f.Disowned {
-		s.State.Node.Name = "n"
-	}
-	if f.Excluded != "" {
-		s.State.Annotations = map[string]string{contract.ExcludeDrain: "", contract.ExcludeVolumeDetach: ""}
-	}
-	if f.ClusterGone {
-		s.Cluster.Presence = external.Absent
-	}
-	s.State.NodeDrainTimeout, s.State.NodeVolumeDetachTimeout = contract.Some(f.Limit), contract.Some(f.Limit)
-	return decideStage(s.stageFacts(stage))
-}
-
-func TestANodeIsDrainedOnceAndNeverBecauseSomethingWasUnread(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
-	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for name, tc := range map[string]struct {
-		facts  nodeStageFacts
-		node   types.UID // recorded
-		record contract.Deletion
-		want   stageAction
-	}{
-		"excluded by annotation": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}, want: stageExcluded},
-		"the machine is gone":    {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: stageExcluded},
-		"the machine is going": {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched},
-			want: stageExcluded},
-		"an unread machine may have been drained by an earlier process": {
-			facts:  nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched},
-			record: record(begun(StepDrain, now)), want: stageWaits},
-		"an unread machine is not a gone one": {
-			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched}, want: stageRuns},
-		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: stageUnread},
-		"nothing is done about the Node": {facts: nodeStageFacts{Care: careNone, NodesSynced: true, Match: matched}, want: stageExcluded},
-		"unread Nodes of no interest":    {facts: nodeStageFacts{Care: careNone}, want: stageExcluded},
-		"unread Nodes that are left out": {facts: nodeStageFacts{ClusterGone: true}, want: stageOver},
-		"the hooks that come after it began": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			record: record(begun(StepPreTerminateHooks, now)), want: stageExcluded},
-		"drained before, and unread now": {facts: nodeStageFacts{},
-			record: record(ended(StepDrain, "n-uid")), node: "n-uid", want: stageDone},
-		"another was drained, and unread now": {facts: nodeStageFacts{},
-			record: record(ended(StepDrain, "old-uid")), node: "n-uid", want: stageUnread},
-		"excluded while it is under way": {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched},
-			record: record(begun(StepDrain, now)), want: stageExcluded},
-		"contested for too long": {
-			facts:  nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}, Limit: time.Minute, Now: now},
-			record: record(begun(StepDrain, now.Add(-time.Minute))), want: stageOver},
-		"there is no Node": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}},
-			want: stageDone},
-		"the Node is another machine's": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale}},
-			want: stageExcluded},
-		"a Machine without a provider ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}},
-			want: stageDone},
-		"it has lost its provider ID": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NoProviderID}, Disowned: true}, want: stageWaits},
-		"two Nodes claim the ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}},
-			want: stageWaits},
-		"another Machine names it too": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}, want: stageWaits},
-		"a new Node is recorded first": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Readopted, Node: node, Record: true}}, want: stageRuns},
-		"the start is recorded first": {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: stageRuns},
-		"under way": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			record: record(begun(StepDrain, now.Add(-time.Hour))), want: stageRuns},
-		"within its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now},
-			record: record(begun(StepDrain, now.Add(-30*time.Second))), want: stageRuns},
-		"over its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute, Now: now},
-			record: record(begun(StepDrain, now.Add(-time.Minute))), want: stageOver},
-		"drained before": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			record: record(begun(StepDrain, now), ended(StepDrain, "n-uid")), want: stageDone},
-		"another Node was drained before": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Now: now},
-			record: record(begun(StepDrain, now), ended(StepDrain, "old-uid")), want: stageRuns},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got, why := tc.facts.decide(drainStage(), tc.record, tc.node); got != tc.want {
-				t.Errorf("want %d, got %d: %s", tc.want, got, why)
 			}
 		})
 	}
@@ -345,12 +233,8 @@ func TestANodeIsInterruptibleWhenItsInfrastructureSaysSoAndKeepsTheLabelWhileTha
 		"a step of the embedder has it": {external.Object{Presence: external.Present}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := decideInterruptible(tc.infrastructure, false); got != tc.unlabelledGets {
-				t.Errorf("a Node without the label: %v", got)
-			}
-			if got := decideInterruptible(tc.infrastructure, true); got != tc.labelKept {
-				t.Errorf("a Node with the label: %v", got)
-			}
+			require.Equal(t, tc.unlabelledGets, decideInterruptible(tc.infrastructure, false), "a Node without the label")
+			require.Equal(t, tc.labelKept, decideInterruptible(tc.infrastructure, true), "a Node with the label")
 		})
 	}
 }
@@ -383,5 +267,48 @@ func TestOutdatedTaint(t *testing.T) {
 			s.markOutdated(&got)
 			require.Equal(t, tc.want, got)
 		})
+	}
+}
+
+func TestDriverConditions(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]provider.State{"was off": provider.Stopped, "had failed": provider.Failed} {
+		t.Run("an instance runs again that "+name, func(t *testing.T) {
+			t.Parallel()
+			shown := provider.Instance{ProviderID: "cloud:///i", State: state}
+			get := func(context.Context, provider.Request) (provider.Instance, error) { return shown, nil }
+			gone := func(context.Context, provider.Request) (bool, error) { return true, nil }
+			steps := WithDriver(Steps(), DriverOptions{Calls: provider.Calls{Name: "cloud", Create: get, Get: get, Delete: gone}})
+			step := steps[engine.Position(steps, StepInfrastructure, engine.InRunning)]
+			pass := func(stored []metav1.Condition) *Scope {
+				s := attached(&Scope{Scope: base{Object: testKind().New(), Stored: stored}})
+				s.State.UID, s.State.ProviderID, s.State.InfrastructureReady = "uid", shown.ProviderID, contract.Some(true)
+				_, err := step.Run(t.Context(), s)
+				require.NoError(t, err)
+				return s
+			}
+			off := pass(nil)
+			require.True(t, engine.HasStatus(off.Asserted, contract.ConditionInfrastructureReady, metav1.ConditionFalse))
+			shown.State = provider.Running
+			require.True(t, engine.HasStatus(pass(off.Asserted).Asserted, contract.ConditionInfrastructureReady, metav1.ConditionTrue))
+		})
+	}
+}
+
+// A webhook or a restore may take away that the infrastructure was ready, and leave that the instance is lost.
+func TestWhatIsKnownOfALostInstanceStaysWhileALookWaits(t *testing.T) {
+	t.Parallel()
+	waits := func(context.Context, provider.Request) (provider.Instance, error) {
+		return provider.Instance{}, &provider.Error{Class: provider.RateLimited, Delayed: true, RetryAfter: time.Second}
+	}
+	gone := func(context.Context, provider.Request) (bool, error) { return true, nil }
+	steps := WithDriver(Steps(), DriverOptions{Calls: provider.Calls{Name: "cloud", Create: waits, Get: waits, Delete: gone}})
+	for reason, reports := range map[string]bool{"": true, instance.ReasonGone: false, instance.ReasonFailed: false} {
+		s := attached(&Scope{Scope: base{Object: testKind().New()}})
+		s.State.UID, s.State.ProviderID, s.State.FailureReason = "uid", "cloud:///i", reason
+		_, err := steps[engine.Position(steps, StepInfrastructure, engine.InRunning)].Run(t.Context(), s)
+		require.NoError(t, err)
+		_, found := engine.Find(s.Asserted, contract.ConditionInfrastructureReady)
+		require.Equal(t, reports, found, reason)
 	}
 }

@@ -1,20 +1,31 @@
 package machine_test
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain"
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
 
@@ -53,8 +64,8 @@ func (w *world) running(names []string, replicas int32, minAvailable int) []*uns
 	for _, m := range machines {
 		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	}
-	w.create(deployment("web", replicas), budget("web", minAvailable))
-	w.eventually("pods to be ready", func() string {
+	w.Create(deployment("web", replicas), budget("web", minAvailable))
+	w.Eventually("pods to be ready", func() string {
 		if n := len(w.readyPods("web")); n != int(replicas) {
 			return "not all are ready"
 		}
@@ -84,16 +95,15 @@ func (w *world) readyPods(app string) []corev1.Pod {
 }
 
 func TestADrainWaitsForTheBudgetAndTheMachineForTheDrain(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	machines := w.running([]string{"m1", "m2"}, 4, 3)
-	require.NoError(t, w.client.Delete(t.Context(), machines[0]))
+	w.Delete(machines[0])
 	infra := fake.InfraMachine(contract.V1Beta2, "m1")
-	w.eventually("deletion", func() string {
+	w.Eventually("deletion", func() string {
 		if n := len(w.readyPods("web")); n < 3 {
 			t.Fatalf("only %d pods are ready: the budget was violated", n)
 		}
-		found := w.get(infra) // before the pods are counted: they may all leave between two reads
+		found := w.Get(infra) // before the pods are counted: they may all leave between two reads
 		gone := found == nil || found.GetDeletionTimestamp() != nil
 		left := 0
 		for _, pod := range w.readyPods("web") {
@@ -101,38 +111,30 @@ func TestADrainWaitsForTheBudgetAndTheMachineForTheDrain(t *testing.T) {
 				left++
 			}
 		}
-		if gone && left > 0 {
-			t.Fatalf("the infrastructure went while %d pods were on the Node", left)
-		}
-		if m := w.get(machines[0]); m != nil {
+		require.False(t, gone && left > 0, "the infrastructure went while %d pods were on the Node", left)
+		if m := w.Get(machines[0]); m != nil {
 			return "it is still there: " + describe(m)
 		}
 		return ""
 	})
-	if len(w.readyPods("web")) == 0 || w.node("m1") != nil || w.node("m2") == nil {
-		t.Error("the wrong things are gone")
-	}
+	require.False(t, len(w.readyPods("web")) == 0 || w.node("m1") != nil || w.node("m2") == nil, "the wrong things are gone")
 	w.recorded(machine.EventNodeDrained, 1)
 }
 
 func TestABudgetThatNeverOpensIsNamedAndTheDrainGoesOnWhenItIsMended(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	machines := w.running([]string{"m1", "m2"}, 4, 4)
-	require.NoError(t, w.client.Delete(t.Context(), machines[0]))
-	w.eventually("the budget to be named", func() string {
-		c := conditionOf(w.get(machines[0]), contract.ConditionDeleting)
-		if c.Reason != contract.ReasonDrainingNode || !strings.Contains(c.Message, "web") || !strings.Contains(c.Message, "budget") {
-			return c.Reason + ": " + c.Message
-		}
-		return ""
+	w.Delete(machines[0])
+	w.Until("the budget to be named", func() bool {
+		c := conditionOf(w.Get(machines[0]), contract.ConditionDeleting)
+		return c.Reason == contract.ReasonDrainingNode && strings.Contains(c.Message, "web") && strings.Contains(c.Message, "budget")
 	})
 	w.isQuiet() // the other Pods are asked for once, too
 	var pdb policyv1.PodDisruptionBudget
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, &pdb))
 	pdb.Spec.MinAvailable = new(intstr.FromInt(3))
 	require.NoError(t, w.client.Update(t.Context(), &pdb))
-	w.goes(machines[0])
+	w.Gone(machines[0])
 }
 
 func TestADrainThatIsExcludedOrOutOfTimeIsLeftOut(t *testing.T) {
@@ -144,43 +146,138 @@ func TestADrainThatIsExcludedOrOutOfTimeIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, worldOptions{})
 			w.running([]string{"m2"}, 2, 2)
-			m := w.machineWith("m1", option)
-			w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-			w.create(deployment("late", 4), budget("late", 4))
-			w.eventually("pods", func() string {
-				if len(w.readyPods("late")) != 4 {
-					return "not all are ready"
-				}
-				return ""
-			})
-			require.NoError(t, w.client.Delete(t.Context(), m))
-			w.goes(m)
+			m := w.ready("m1", option)
+			w.Create(deployment("late", 4), budget("late", 4))
+			w.Until("pods", func() bool { return len(w.readyPods("late")) == 4 })
+			w.Remove(m)
 		})
 	}
 }
 
 func TestHooksHoldADeletionUntilTheyAreRemoved(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	before, after := contract.PreDrainHook+"/backup", contract.PreTerminateHook+"/etcd"
-	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{before: "", after: ""}))
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	m := w.ready("m1", fake.WithAnnotations(map[string]string{before: "", after: ""}))
+	w.Delete(m)
 	for _, hook := range []struct{ reason, key string }{
 		{machine.ReasonWaitingForPreDrainHook, before}, {machine.ReasonWaitingForPreTerminateHook, after},
 	} {
 		if message := w.conditionIs(m, contract.ConditionDeleting, hook.reason); !strings.Contains(message, hook.key) {
 			t.Errorf("the hook %s is not named: %s", hook.key, message)
 		}
-		if w.get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp() != nil {
-			t.Error("the infrastructure was deleted before the hooks were done")
-		}
-		fresh := w.get(m)
+		require.Nil(t, w.Get(fake.InfraMachine(contract.V1Beta2, "m1")).GetDeletionTimestamp())
+		fresh := w.Get(m)
 		base := fresh.DeepCopy()
 		annotations := fresh.GetAnnotations()
 		delete(annotations, hook.key)
 		fresh.SetAnnotations(annotations)
 		require.NoError(t, w.client.Patch(t.Context(), fresh, client.MergeFrom(base)))
 	}
-	w.goes(m)
+	w.Gone(m)
+}
+
+func TestBudgetsThatMayNotBeListedHoldADrainAndNothingElse(t *testing.T) {
+	kind := policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget").GroupKind()
+	var allow func()
+	w := newWorld(t, worldOptions{before: func(w *world) {
+		allow = w.store.Inject(fake.Fault{Times: -1, Match: fake.Match("", kind, ""), Err: apierrors.NewForbidden(
+			schema.GroupResource{Group: kind.Group, Resource: "poddisruptionbudgets"}, "", errors.New("no such right"))})
+	}})
+	m := w.ready("m1")
+	require.Zero(t, w.store.CountRequests(fake.Match("list", kind, "")), "nothing is drained")
+	require.NoError(t, w.client.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default"},
+		Spec:       corev1.PodSpec{NodeName: "m1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}))
+	w.Delete(m)
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "waiting for the list of PodDisruptionBudgets", "no such right")
+	allow()
+	w.Gone(m)
+}
+
+// asked is a Drainer that remembers what it was asked for, and answers what it is told to.
+type asked struct {
+	mu      sync.Mutex
+	answer  runner.Result
+	drains  []runner.Request
+	volumes []runner.Request
+}
+
+func (a *asked) Step(_ context.Context, r runner.Request) (runner.Result, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drains = append(a.drains, r)
+	return a.answer, nil
+}
+
+func (a *asked) StepVolumes(_ context.Context, r runner.Request, _ time.Duration) (runner.VolumesResult, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.volumes = append(a.volumes, r)
+	return runner.VolumesResult{Done: true}, nil
+}
+
+func (a *asked) Release(string) {}
+
+// deletedBy has a Machine deleted by way of a, with a step that says something before the drain.
+func deletedBy(t *testing.T, a *asked, says func(*machine.Scope)) *world {
+	t.Helper()
+	steps := machine.Steps().InsertBefore(machine.StepDrain, machine.Step{
+		Name: "ask-the-provider", On: engine.InDeletion,
+		Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+			says(s)
+			return machine.Result{}, nil
+		},
+	})
+	o := worldOptions{machine: machine.Options{
+		Options: engine.Options{StatusDelay: -1}, Steps: steps,
+	}, ports: func(mgr ctrl.Manager, p *machine.Ports) {
+		p.Workload.Drainer, p.Workload.Volumes = a, a
+	}}
+	w := newWorld(t, o)
+	m := w.ready("m")
+	w.Remove(m)
+	return w
+}
+
+func TestADrainGetsItsPolicyAndWhatTheProviderReportsOfTheMachine(t *testing.T) {
+	t.Parallel()
+	type seen struct{ Drains, Volumes, Off bool }
+	for name, tc := range map[string]struct {
+		says func(*machine.Scope)
+		want seen
+	}{
+		"nothing":   {func(*machine.Scope) {}, seen{Drains: true, Volumes: true}},
+		"it is off": {func(s *machine.Scope) { s.PoweredOff = true }, seen{Drains: true, Volumes: true, Off: true}},
+		"gone":      {func(s *machine.Scope) { s.InstanceGone = true }, seen{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &asked{answer: runner.Result{Done: true}}
+			deletedBy(t, a, tc.says)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			got := seen{Drains: len(a.drains) > 0, Volumes: len(a.volumes) > 0}
+			for _, r := range a.drains {
+				got.Off = r.PoweredOff
+				require.Empty(t, cmp.Diff(drain.DefaultPolicy(), r.Policy), "policy")
+			}
+			for _, r := range a.volumes {
+				require.Equal(t, got.Off, r.PoweredOff)
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestANodeThatOthersUncordonIsAnEvent(t *testing.T) {
+	a := &asked{answer: runner.Result{Done: true, Event: &drain.Blocker{Message: "the Node was made schedulable again"}}}
+	w := deletedBy(t, a, func(*machine.Scope) {})
+	require.Contains(t, w.recorded(machine.EventNodeUncordoned, 1)[0].Note, "made schedulable again")
+}
+
+func TestADrainPolicyThatIsWrongIsReportedAtOnce(t *testing.T) {
+	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
+	_, err := machine.New(kind, machine.Ports{},
+		machine.Options{Policy: machine.Policy{DrainPolicy: &drain.Policy{GracePeriod: new(int64(0))}}})
+	require.ErrorContains(t, err, "drain policy: GracePeriod must be at least 1")
 }

@@ -37,10 +37,7 @@ func drainRule(name, behavior, app string, change ...func(spec object)) *unstruc
 	u.SetGroupVersionKind(drainRuleKind())
 	u.SetNamespace("default")
 	u.SetName(name)
-	spec := object{
-		"drain": object{"behavior": behavior},
-		"pods":  []any{object{"selector": object{"matchLabels": object{"app": app}}}},
-	}
+	spec := object{"drain": object{"behavior": behavior}, "pods": []any{object{"selector": object{"matchLabels": object{"app": app}}}}}
 	for _, c := range change {
 		c(spec)
 	}
@@ -69,7 +66,7 @@ func ruledWorld(t *testing.T, o worldOptions) *world {
 	o.machine.Policy.DrainRules = machine.MachineDrainRules(drain.ClusterAPIRules)
 	before := o.before
 	o.before = func(w *world) {
-		w.create(fake.CRD(drainRuleKind()))
+		w.Create(fake.CRD(drainRuleKind()))
 		if before != nil {
 			before(w)
 		}
@@ -80,10 +77,9 @@ func ruledWorld(t *testing.T, o worldOptions) *world {
 // occupied is a Machine whose Node runs a pod of each app. Nothing creates them again.
 func (w *world) occupied(name string, apps ...string) *unstructured.Unstructured {
 	w.t.Helper()
-	m := w.machineWith(name, fake.WithLabels(map[string]string{"pool": "blue"}))
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	m := w.ready(name, fake.WithLabels(map[string]string{"pool": "blue"}))
 	for _, app := range apps {
-		w.create(&corev1.Pod{
+		w.Create(&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app, Labels: map[string]string{"app": app}},
 			Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", Image: "example.com/app"}}},
 		})
@@ -113,8 +109,8 @@ func (w *world) stays(name, why string) {
 // drainSays waits for the message of a drain to have all parts.
 func (w *world) drainSays(m *unstructured.Unstructured, parts ...string) {
 	w.t.Helper()
-	w.eventually("the drain to say "+strings.Join(parts, ", "), func() string {
-		fresh := w.get(m)
+	w.Eventually("the drain to say "+strings.Join(parts, ", "), func() string {
+		fresh := w.Get(m)
 		if fresh == nil {
 			return "the Machine is gone"
 		}
@@ -129,13 +125,12 @@ func (w *world) drainSays(m *unstructured.Unstructured, parts ...string) {
 }
 
 func TestDrainRulesSayWhoIsSkippedWhoIsWaitedForAndWhoGoesFirst(t *testing.T) {
-	t.Parallel()
 	ports := func(_ ctrl.Manager, p *machine.Ports) { clusterLabelled(p, map[string]string{"env": "test"}) }
 	w := ruledWorld(t, worldOptions{ports: ports, before: func(w *world) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 		require.NoError(w.t, w.client.Patch(w.t.Context(), namespace,
 			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"shop"}}}`))))
-		w.create(
+		w.Create(
 			drainRule("a-skip", "Skip", "agent", selecting("machines", "selector", object{"pool": "blue"})),
 			drainRule("b-skip-elsewhere", "Skip", "web", selecting("machines", "selector", object{"pool": "green"})),
 			drainRule("c-of-another-team", "Skip", "web", selecting("pods", "namespaceSelector", object{"team": "bank"})),
@@ -146,14 +141,9 @@ func TestDrainRulesSayWhoIsSkippedWhoIsWaitedForAndWhoGoesFirst(t *testing.T) {
 		)
 	}})
 	m := w.occupied("m1", "agent", "cni", "web", "job", "db")
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.Delete(m)
 	w.drainSays(m, "Pod default/job: waiting for completion", "the following Pods will be evicted: default/db")
-	w.eventually("the Pod without an order of its own to go", func() string {
-		if w.pod("web") != nil {
-			return "it is still there"
-		}
-		return ""
-	})
+	w.Until("the Pod without an order of its own to go", func() bool { return w.pod("web") == nil })
 	w.stays("db", "a rule gives it a later order than the job that runs")
 	w.stays("job", "a rule has it waited for")
 	w.stays("agent", "a rule has it skipped")
@@ -161,34 +151,28 @@ func TestDrainRulesSayWhoIsSkippedWhoIsWaitedForAndWhoGoesFirst(t *testing.T) {
 	job := w.pod("job")
 	job.Status.Phase = corev1.PodSucceeded
 	require.NoError(t, w.client.Status().Update(t.Context(), job))
-	w.eventually("the drain", func() string {
+	w.Eventually("the drain", func() string {
 		if w.pod("db") != nil {
-			return "the Pod with an order is still there: " + describe(w.get(m))
+			return "the Pod with an order is still there: " + describe(w.Get(m))
 		}
 		return ""
 	})
-	w.goes(m)
+	w.Gone(m)
 }
 
 func TestABrokenDrainRuleHoldsTheDrainSaysWhichItIsAndLetsGoWhenItIsMended(t *testing.T) {
-	t.Parallel()
 	w := ruledWorld(t, worldOptions{before: func(w *world) {
-		w.create(drainRule("oops", "Spare", "web"))
+		w.Create(drainRule("oops", "Spare", "web"))
 	}})
 	m := w.occupied("m1", "web", "other")
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.Delete(m)
 	w.drainSays(m, "Pod default/web", "MachineDrainRule default/oops", "spec.drain.behavior", "Spare")
-	w.eventually("the Pod that the rule cannot mean to go", func() string {
-		if w.pod("other") != nil {
-			return "it is still there"
-		}
-		return ""
-	})
+	w.Until("the Pod that the rule cannot mean to go", func() bool { return w.pod("other") == nil })
 	w.stays("web", "it is not clear what the rule wants")
-	rule := w.get(drainRule("oops", "", ""))
+	rule := w.Get(drainRule("oops", "", ""))
 	rule.Object["spec"] = drainRule("oops", "Drain", "web").Object["spec"]
 	require.NoError(t, w.client.Update(t.Context(), rule))
-	w.goes(m)
+	w.Gone(m)
 }
 
 func TestDrainRulesThatNeedAnUnreadKindHoldTheDrain(t *testing.T) {
@@ -207,9 +191,8 @@ func TestDrainRulesThatNeedAnUnreadKindHoldTheDrain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := ruledWorld(t, worldOptions{
-				before: func(w *world) { w.create(tc.rule.DeepCopy()) },
+				before: func(w *world) { w.Create(tc.rule.DeepCopy()) },
 				ports: func(_ ctrl.Manager, p *machine.Ports) {
 					if tc.ports != nil {
 						tc.ports(p)
@@ -217,7 +200,7 @@ func TestDrainRulesThatNeedAnUnreadKindHoldTheDrain(t *testing.T) {
 				},
 			})
 			m := w.occupied("m1", "web")
-			require.NoError(t, w.client.Delete(t.Context(), m))
+			w.Delete(m)
 			w.drainSays(m, tc.says...)
 			w.stays("web", "it is not known whether the rule means it")
 		})
@@ -237,27 +220,26 @@ func clusterLabelled(p *machine.Ports, labels map[string]string) {
 }
 
 func TestADrainRuleKindThatComesLaterIsNoticedAndCostsNoRequestPerPassBefore(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{
 		machine: machine.Options{Policy: machine.Policy{DrainRules: machine.MachineDrainRules(drain.ClusterAPIRules)}}})
 	first := w.occupied("m1", "web")
-	require.NoError(t, w.client.Delete(t.Context(), first))
-	w.goes(first) // without the kind there are no rules
+	w.Delete(first)
+	w.Gone(first) // without the kind there are no rules
 	missing := fake.InfraMachineGVK(contract.V1Beta2).GroupVersion().WithKind("LateMachine")
 	waiting := fake.Machine("waiting", fake.WithField(map[string]any{"apiGroup": missing.Group, "kind": missing.Kind, "name": "x"}, "spec",
 		"infrastructureRef"))
-	w.create(waiting)
+	w.Create(waiting)
 	w.conditionIs(waiting, contract.ConditionInfrastructureReady, external.ReasonCRDNotFound)
-	w.create(fake.CRD(drainRuleKind()))
-	w.create(drainRule("keep", "WaitCompleted", "late"))
-	w.create(fake.CRD(missing, contract.V1Beta2)) // who has seen this one has seen the one before
+	w.Create(fake.CRD(drainRuleKind()))
+	w.Create(drainRule("keep", "WaitCompleted", "late"))
+	w.Create(fake.CRD(missing, contract.V1Beta2)) // who has seen this one has seen the one before
 	w.conditionIs(waiting, contract.ConditionInfrastructureReady, contract.ReasonDoesNotExist)
 	second := w.occupied("m2", "late")
-	require.NoError(t, w.client.Delete(t.Context(), second))
+	w.Delete(second)
 	w.drainSays(second, "waiting for completion")
 	w.isQuiet()
-	require.NoError(t, w.client.Delete(t.Context(), w.pod("late")))
-	w.goes(second)
+	w.Delete(w.pod("late"))
+	w.Gone(second)
 }
 
 // noClusterEvents is a source for Clusters that never change.

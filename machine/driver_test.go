@@ -18,6 +18,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine"
@@ -71,12 +72,9 @@ func (w *cloudWorld) credentials(context.Context) (provider.Values, error) {
 // machineOf creates a Machine of a size.
 func (w *cloudWorld) machineOf(size string) *unstructured.Unstructured {
 	w.t.Helper()
-	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"providerSpec": map[string]any{"value": map[string]any{"size": size}}}}}
-	m.SetGroupVersionKind(shapes()["Kubermatic, without a status subresource"].kind.GVK)
-	m.SetNamespace("default")
-	m.SetName("m1")
-	w.create(m)
+	m := testenv.Object(shapes()["Kubermatic, without a status subresource"].kind.GVK, "m1")
+	m.Object["spec"] = map[string]any{"providerSpec": map[string]any{"value": map[string]any{"size": size}}}
+	w.Create(m)
 	return m
 }
 
@@ -84,18 +82,17 @@ func (w *cloudWorld) machineOf(size string) *unstructured.Unstructured {
 func (w *cloudWorld) joins(m *unstructured.Unstructured) {
 	w.t.Helper()
 	var id string
-	w.eventually("a provider ID", func() string {
-		id, _, _ = unstructured.NestedString(w.get(m).Object, "spec", "providerID")
+	w.Eventually("a provider ID", func() string {
+		id, _, _ = unstructured.NestedString(w.Get(m).Object, "spec", "providerID")
 		if id == "" {
-			return "none yet: " + describe(w.get(m))
+			return "none yet: " + describe(w.Get(m))
 		}
 		return ""
 	})
-	w.create(fake.Node(m.GetName(), id))
+	w.Create(fake.Node(m.GetName(), id))
 }
 
 func TestAMachineWithADriverLivesAndDies(t *testing.T) {
-	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{Boot: 50 * time.Millisecond, Vanish: 50 * time.Millisecond})
 	m := w.machineOf("enormous")
 	w.reaches(m, string(phases.Validating))
@@ -110,20 +107,17 @@ func TestAMachineWithADriverLivesAndDies(t *testing.T) {
 	require.Equal(t, asked, w.cloud.Calls(provider.OpValidate), "it costs no call until the specification changes")
 	require.Zero(t, w.cloud.Calls(provider.OpCreate))
 
-	w.change(m, func(u *unstructured.Unstructured) {
-		require.NoError(t, unstructured.SetNestedField(u.Object, "large", "spec", "providerSpec", "value", "size"))
-	})
+	w.Change(m, fake.WithField("large", "spec", "providerSpec", "value", "size"))
 	w.joins(m)
 	w.reaches(m, string(phases.Running))
 	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))
-	addresses, _, _ := unstructured.NestedSlice(w.get(m).Object, "status", "addresses")
+	addresses, _, _ := unstructured.NestedSlice(w.Get(m).Object, "status", "addresses")
 	require.NotEmpty(t, addresses)
 
-	w.change(m, func(u *unstructured.Unstructured) { // the specification breaks, as a class may that is gone
+	w.Change(m, func(u *unstructured.Unstructured) { // the specification breaks, as a class may that is gone
 		require.NoError(t, unstructured.SetNestedField(u.Object, "broken", "spec", "providerSpec", "value", "size"))
 	})
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	w.Remove(m)
 	require.Empty(t, w.listedInCloud())
 	require.Nil(t, w.nodeOrNil("m1"))
 }
@@ -148,11 +142,10 @@ func (w *cloudWorld) nodeOrNil(name string) *unstructured.Unstructured {
 	node.SetAPIVersion("v1")
 	node.SetKind("Node")
 	node.SetName(name)
-	return w.get(node)
+	return w.Get(node)
 }
 
 func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
-	t.Parallel()
 	var mu sync.Mutex
 	lost := map[provider.Operation]int{provider.OpCreate: 3, provider.OpGet: 2, provider.OpDelete: 3}
 	var w *cloudWorld
@@ -162,11 +155,8 @@ func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if op == provider.OpCreate { // the finalizer stands before anything is made
-				m := &unstructured.Unstructured{}
-				m.SetGroupVersionKind(shapes()["Kubermatic, without a status subresource"].kind.GVK)
-				m.SetNamespace("default")
-				m.SetName(r.Name)
-				if !slices.Contains(w.get(m).GetFinalizers(), contract.MachineFinalizer) {
+				m := testenv.Object(shapes()["Kubermatic, without a status subresource"].kind.GVK, r.Name)
+				if !slices.Contains(w.Get(m).GetFinalizers(), contract.MachineFinalizer) {
 					bare = append(bare, r.Name)
 				}
 			}
@@ -177,8 +167,7 @@ func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
 		},
 	})
 	m := w.running()
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	w.Remove(m)
 	mu.Lock()
 	require.Empty(t, bare)
 	mu.Unlock()
@@ -187,7 +176,6 @@ func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
 }
 
 func TestAMachineThatIsDeletedBeforeItsInstanceIsRecordedLeavesNone(t *testing.T) {
-	t.Parallel()
 	var lose sync.Map
 	lose.Store(provider.OpCreate, true)
 	w := newCloudWorld(t, fake.DriverOptions{Answer: func(op provider.Operation, _ provider.Request) error {
@@ -197,47 +185,40 @@ func TestAMachineThatIsDeletedBeforeItsInstanceIsRecordedLeavesNone(t *testing.T
 		return nil
 	}})
 	m := w.machineOf("small")
-	w.eventually("an instance that no answer told of", func() string {
-		if w.cloud.Made(string(m.GetUID())) == 0 {
-			return "there is none"
-		}
-		return ""
-	})
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	w.Until("an instance that no answer told of", func() bool { return w.cloud.Made(string(m.GetUID())) != 0 })
+	w.Remove(m)
 	require.Empty(t, w.listedInCloud())
 }
 
 // The Machine has no Node when its deletion begins, so nothing is drained. The kubelet registers the Node while the instance is being
 // deleted.
 func TestANodeThatJoinsWhileItsInstanceIsBeingDeletedIsNotDrained(t *testing.T) {
-	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	w := newCloudWorld(t, fake.DriverOptions{Vanish: time.Hour, Clock: clock})
 	m := w.machineOf("small")
-	w.eventually("a provider ID", func() string {
-		if id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID"); id == "" {
-			return "none yet: " + describe(w.get(m))
+	w.Eventually("a provider ID", func() string {
+		if id, _, _ := unstructured.NestedString(w.Get(m).Object, "spec", "providerID"); id == "" {
+			return "none yet: " + describe(w.Get(m))
 		}
 		return ""
 	})
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.Delete(m)
 	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	w.create(budget("web", 1), &corev1.Pod{
+	w.Create(budget("web", 1), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{NodeName: "m1", Containers: []corev1.Container{{Name: "c", Image: "example.com/app"}}},
 	})
 	w.joins(m)
-	w.eventually("the Node to be recorded", func() string {
-		if name, _, _ := unstructured.NestedString(w.get(m).Object, "status", "nodeRef", "name"); name == "" {
-			return describe(w.get(m))
+	w.Eventually("the Node to be recorded", func() string {
+		if name, _, _ := unstructured.NestedString(w.Get(m).Object, "status", "nodeRef", "name"); name == "" {
+			return describe(w.Get(m))
 		}
 		return ""
 	})
 	asked := w.cloud.Calls(provider.OpDelete)
-	w.eventually("further calls that delete the instance", func() string {
+	w.Eventually("further calls that delete the instance", func() string {
 		if w.cloud.Calls(provider.OpDelete) < asked+3 {
-			return describe(w.get(m))
+			return describe(w.Get(m))
 		}
 		return ""
 	})
@@ -245,12 +226,11 @@ func TestANodeThatJoinsWhileItsInstanceIsBeingDeletedIsNotDrained(t *testing.T) 
 	require.Contains(t, w.recorded(machine.EventNodeNotDrained, 1)[0].Note, "the instance is gone or being deleted already")
 	require.Empty(t, w.pod("web").DeletionTimestamp)
 	clock.SetTime(clock.Now().Add(time.Hour))
-	w.goes(m)
+	w.Gone(m)
 	require.Nil(t, w.nodeOrNil("m1"))
 }
 
 func TestWrongCredentialsParkAMachineUntilTheyChange(t *testing.T) {
-	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{Token: "right"})
 	w.mu.Lock()
 	w.token = "wrong"
@@ -271,19 +251,16 @@ func TestWrongCredentialsParkAMachineUntilTheyChange(t *testing.T) {
 }
 
 func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
-	t.Parallel()
 	w := newCloudWorld(t, fake.DriverOptions{})
 	m := w.running()
 	require.True(t, w.cloud.Lose(string(m.GetUID()))) // no event says so
 	w.conditionIs(m, contract.ConditionInfrastructureReady, instance.ReasonGone)
 	w.isQuiet()
 	require.Equal(t, 1, w.cloud.Made(string(m.GetUID())))
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	w.Remove(m)
 }
 
 func TestAnInstanceThatIsSeenAgainFailsItsMachineNoLonger(t *testing.T) {
-	t.Parallel()
 	var missed atomic.Bool
 	w := newCloudWorld(t, fake.DriverOptions{Answer: func(op provider.Operation, _ provider.Request) error {
 		if op == provider.OpGet && missed.Load() {

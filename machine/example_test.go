@@ -16,12 +16,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
+	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/phases"
 )
 
 func Example_embed() {
@@ -223,4 +226,93 @@ func ExamplePolicyRules() {
 	// delete,get,list,patch,watch awsmachines.infrastructure.cluster.x-k8s.io
 	// list,watch poddisruptionbudgets.policy
 	// list,watch volumeattachments.storage.k8s.io
+}
+
+// Run the reconciler in a controller of your own, which decides what is reconciled when.
+func ExampleReconciler() {
+	_ = func(r *machine.Reconciler, mine func(reconcile.Request) bool) reconcile.Func {
+		return func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			if !mine(request) {
+				return reconcile.Result{}, nil
+			}
+			return r.Reconcile(ctx, request)
+		}
+	}
+	// Output:
+}
+
+// MachineDrainRules can stand among the filters of kubectl drain, or any other rules.
+func ExampleMachineDrainRules() {
+	amongKubectls := func(ofMachine drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule {
+		return drain.KubectlRules(drain.KubectlOptions{
+			Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, // the deletion of a Machine asks no person
+			Additional: []drain.Rule{ofMachine.Rule(namespaces)},
+		})
+	}
+	options := machine.Options{Policy: machine.Policy{
+		DrainRules: machine.MachineDrainRules(amongKubectls),
+	}}
+	fmt.Println(options.Policy.DrainRules != nil)
+	// Output: true
+}
+
+// The phases are Kubermatic's, and the spec counts as valid as soon as a step of the embedder has said so.
+func ExamplePhaseStep() {
+	facts := func(s *machine.Scope) phases.KubermaticFacts {
+		f := machine.KubermaticFacts(s)
+		accepted, _ := s.Condition("SpecAccepted")
+		f.Valid = f.Valid || accepted.Status == "True"
+		return f
+	}
+	steps := machine.Steps().Replace(machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), facts)).
+		InsertAfter(machine.StepPhase, machine.Step{
+			Name: "explain", On: pass.InBoth, Closing: true, Run: func(_ context.Context, s *machine.Scope) (machine.Result, error) {
+				fmt.Printf("%s is %s and waits for %s\n", s.State.Key, s.Phase.Phase, s.Phase.Waiting)
+				return machine.Result{}, nil
+			},
+		})
+	fmt.Println(len(steps) - len(machine.Steps()))
+	// Output: 1
+}
+
+// The phases of Cluster API v0.3, for the tools that know them.
+func ExampleClusterAPIFacts() {
+	steps := machine.Steps().Replace(machine.StepPhase,
+		machine.PhaseStep(phases.ClusterAPIV1Alpha3(), machine.ClusterAPIFacts))
+	fmt.Println(len(steps) == len(machine.Steps()))
+	// Output: true
+}
+
+// A stage of your own in a deletion: a backup of the machine before its drain, for ten minutes at most. The annotation of a person leaves it
+// out, and a Machine that never got a Node has nothing to back up.
+func ExampleStage() {
+	backup := func(context.Context, string) (done bool, err error) { return true, nil } // your own API
+	stage := machine.Stage{
+		Name: "backup", Reason: "BackingUp",
+		Excluded: func(s *machine.Scope) string {
+			if s.State.Annotations["example.com/no-backup"] != "" {
+				return "the Machine has the annotation example.com/no-backup"
+			}
+			return ""
+		},
+		Limit: func(*machine.Scope) time.Duration { return 10 * time.Minute },
+		Needs: func(s *machine.Scope) string {
+			if !s.NodesSynced {
+				return "the Nodes could not be read yet"
+			}
+			return ""
+		},
+		Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+			done, err := backup(ctx, s.State.ProviderID)
+			if err != nil || done {
+				return machine.Result{}, err
+			}
+			wait := s.Wait("BackingUp", "The backup is under way")
+			wait.RequeueAfter = 30 * time.Second
+			return wait, nil
+		},
+	}
+	steps := machine.Steps().InsertBefore(machine.StepDrain, stage.Step())
+	fmt.Println(len(steps) - len(machine.Steps()))
+	// Output: 1
 }

@@ -156,10 +156,7 @@ func newFarWorld(t *testing.T, o machine.Options, clusters map[string]*far) *far
 	})
 	o.Steps = steps
 	f.world = newWorld(t, worldOptions{noCRDs: true, machine: o,
-		ports: func(mgr ctrl.Manager, ports *machine.Ports) { f.connect(t, mgr, ports) }, before: func(w *world) {
-			w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
-			w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
-		}})
+		ports: func(mgr ctrl.Manager, ports *machine.Ports) { f.connect(t, mgr, ports) }, before: providersByHand})
 	return f
 }
 
@@ -225,7 +222,7 @@ func (f *farWorld) provisionedIn(cluster, name, providerID string) *unstructured
 	f.t.Helper()
 	m := fake.Machine(name, fake.WithField(cluster, "spec", "clusterName"),
 		fake.WithField(map[string]any{"dataSecretName": name}, "spec", "bootstrap"))
-	f.create(fake.InfraMachine(contract.V1Beta2, name), m)
+	f.Create(fake.InfraMachine(contract.V1Beta2, name), m)
 	f.setInfra(name, map[string]any{"initialization": map[string]any{"provisioned": true}}, providerID)
 	return m
 }
@@ -260,11 +257,6 @@ func (f *farWorld) wakesAgainAndAgain(server *far, node, machine string) {
 		base := client.MergeFrom(n.DeepCopy())
 		n.Spec.Unschedulable = i%2 == 0
 		require.NoError(f.t, server.Client().Patch(f.t.Context(), n, base))
-		f.eventually("a pass of "+machine, func() string {
-			if f.passesOf(machine) == before {
-				return "there is none"
-			}
-			return ""
-		})
+		f.Until("a pass of "+machine, func() bool { return f.passesOf(machine) != before })
 	}
 }

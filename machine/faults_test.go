@@ -21,25 +21,18 @@ import (
 )
 
 func TestAStaleCacheCausesNoRejectedAndNoRepeatedWrite(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{store: fake.Options{CacheLagFunc: func(schema.GroupKind, types.NamespacedName) time.Duration {
 		return 60 * time.Millisecond
 	}}})
-	m := w.machineWith("m1")
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	m := w.ready("m1")
 	for _, r := range w.store.Requests() {
-		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.GVK.Kind != "Event" { // two of a kind at once, the recorder tries again
-			t.Errorf("a write was rejected: %+v", r)
-		}
+		require.False(t, r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.GVK.Kind != "Event", "a write was rejected: %+v", r)
 	}
 	counts := w.writes()
 	for _, once := range []string{"FakeMachine", "FakeConfig", "Node"} {
-		if counts[once] != 1 {
-			t.Errorf("want one write to the %s, got %d", once, counts[once])
-		}
+		require.Equal(t, 1, counts[once])
 	}
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	w.Remove(m)
 }
 
 func TestALostResponseChangesNothingInTheEnd(t *testing.T) {
@@ -51,25 +44,21 @@ func TestALostResponseChangesNothingInTheEnd(t *testing.T) {
 					return r.UserAgent == userAgent && r.Verb == "patch" && r.GVK.Kind == kind
 				})
 			}})
-			m := w.machineWith("m1")
-			w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+			m := w.ready("m1")
 			w.store.LoseNext(func(r fake.Request) bool {
 				return r.UserAgent == userAgent && r.Verb == "delete" && r.GVK.Kind == kind
 			})
-			require.NoError(t, w.client.Delete(t.Context(), m))
-			w.goes(m, fake.InfraMachine(contract.V1Beta2, "m1"), fake.BootstrapConfig(contract.V1Beta2, "m1"))
-			if w.node("m1") != nil {
-				t.Error("the Node is still there")
-			}
+			w.Delete(m)
+			w.Gone(m, fake.InfraMachine(contract.V1Beta2, "m1"), fake.BootstrapConfig(contract.V1Beta2, "m1"))
+			require.Nil(t, w.node("m1"), "the Node is still there")
 		})
 	}
 }
 
 func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	// How long it takes until a kind is listed for the first time, or an object of it is read, may be worth a status, too.
-	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
+	w.Create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
 	before := w.provisioned("before", "fake://x/0")
 	w.conditionIs(before, contract.ConditionInfrastructureReady, contract.ReasonReady)
 	w.conditionIs(before, contract.ConditionBootstrapConfigReady, contract.ReasonNotReady)
@@ -81,7 +70,7 @@ func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
 	require.NoError(t, err)
 	defer events.Stop()
 	m := fake.Machine("m1")
-	w.create(m)
+	w.Create(m)
 	w.reaches(m, "Pending")
 	w.setConfig("m1", dataCreated("m1"))
 	w.reaches(m, "Provisioning")
@@ -89,11 +78,9 @@ func TestAWatcherSeesEveryPhaseInOrderWhenStagesTakeTime(t *testing.T) {
 	w.reaches(m, "Provisioned")
 	node := fake.Node("m1", "fake://x/1")
 	node.Status.Conditions = conditionsOf(corev1.ConditionTrue) // or how long its kubelet takes may be worth a write
-	w.create(node)
+	w.Create(node)
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	if diff := cmp.Diff([]string{"", "Pending", "Provisioning", "Provisioned", "Running"}, phasesSeen(t, events, "m1")); diff != "" {
-		t.Errorf("phases (-want +got):\n%s", diff)
-	}
+	require.Empty(t, cmp.Diff([]string{"", "Pending", "Provisioning", "Provisioned", "Running"}, phasesSeen(t, events, "m1")), "phases")
 	counts := w.writes()
 	t.Logf("writes: %v", counts)
 	total := 0
@@ -114,9 +101,7 @@ func phasesSeen(t *testing.T, events watch.Interface, name string) []string {
 		select {
 		case e := <-events.ResultChan():
 			obj, ok := e.Object.(*unstructured.Unstructured)
-			if !ok {
-				t.Fatalf("watch ended: %v", e)
-			}
+			require.True(t, ok, "watch ended: %v", e)
 			if obj.GetName() != name {
 				continue
 			}
@@ -147,11 +132,11 @@ func TestAMachineDeletedAtAnyMomentLeavesNothingBehind(t *testing.T) {
 	defer moments.Stop()
 	for _, m := range machines {
 		<-moments.C
-		require.NoError(t, w.client.Delete(t.Context(), m))
+		w.Delete(m)
 	}
 	for i, m := range machines {
 		name := fmt.Sprintf("m%d", i)
-		w.goes(m)
+		w.Gone(m)
 		w.goesIfOwned(fake.InfraMachine(contract.V1Beta2, name))
 		w.goesIfOwned(fake.BootstrapConfig(contract.V1Beta2, name))
 	}
@@ -160,80 +145,57 @@ func TestAMachineDeletedAtAnyMomentLeavesNothingBehind(t *testing.T) {
 // goesIfOwned: what the Machine never took on, because it was deleted before its finalizer was written, is still its user's.
 func (w *world) goesIfOwned(obj *unstructured.Unstructured) {
 	w.t.Helper()
-	w.eventually("deletion of "+obj.GetKind()+" "+obj.GetName(), func() string {
-		if fresh := w.get(obj); fresh != nil && len(fresh.GetOwnerReferences()) > 0 {
-			return "it is owned and still there"
-		}
-		return ""
+	w.Until("deletion of "+obj.GetKind()+" "+obj.GetName(), func() bool {
+		fresh := w.Get(obj)
+		return fresh == nil || len(fresh.GetOwnerReferences()) == 0
 	})
 }
 
+// Without a finalizer it could vanish while it is paused.
 func TestAPausedMachineIsLeftAlone(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
-	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
-	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
-	if diff := cmp.Diff([]string{contract.MachineFinalizer}, w.get(m).GetFinalizers()); diff != "" {
-		t.Errorf("without a finalizer it could vanish while it is paused (-want +got):\n%s", diff)
+	paused := fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""})
+	m, deleted := w.machineWith("m1", paused), w.machineWith("m2", paused)
+	for _, each := range []*unstructured.Unstructured{m, deleted} {
+		w.conditionIs(each, contract.ConditionPaused, contract.ReasonPaused)
+		require.Equal(t, []string{contract.MachineFinalizer}, w.Get(each).GetFinalizers())
 	}
-	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); len(infra.GetOwnerReferences()) > 0 {
-		t.Error("a paused Machine took its infrastructure on")
-	}
-	if generation, found, _ := unstructured.NestedInt64(w.get(m).Object, "status", "observedGeneration"); found {
-		t.Errorf("a paused Machine was not looked at, and says that generation %d was", generation)
-	}
-	fresh := w.get(m)
-	base := fresh.DeepCopy()
-	fresh.SetAnnotations(nil)
-	require.NoError(t, w.client.Patch(t.Context(), fresh, client.MergeFrom(base)))
+	w.Delete(deleted)
+	w.isQuiet()
+	require.NotNil(t, w.Get(deleted), "it was deleted while it was paused")
+	require.Empty(t, w.Get(fake.InfraMachine(contract.V1Beta2, "m1")).GetOwnerReferences())
+	_, observed, _ := unstructured.NestedInt64(w.Get(m).Object, "status", "observedGeneration")
+	require.False(t, observed)
+	w.annotate(m, map[string]any{contract.PausedAnnotation: nil})
+	w.annotate(deleted, map[string]any{contract.PausedAnnotation: nil})
 	w.reaches(m, "Running")
 	w.conditionIs(m, contract.ConditionPaused, contract.ReasonNotPaused)
-}
-
-func TestAMachineThatWasPausedFromBirthDoesNotVanish(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOptions{})
-	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
-	w.conditionIs(m, contract.ConditionPaused, contract.ReasonPaused)
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.isQuiet()
-	fresh := w.get(m)
-	require.NotNil(t, fresh, "it was deleted while it was paused")
-	base := fresh.DeepCopy()
-	fresh.SetAnnotations(nil)
-	require.NoError(t, w.client.Patch(t.Context(), fresh, client.MergeFrom(base)))
-	w.goes(m)
+	w.Gone(deleted)
 }
 
 func TestAnObjectOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
-	owner := w.machineWith("m1")
-	w.conditionIs(owner, contract.ConditionReady, contract.ReasonReady)
+	w.ready("m1")
 	id := w.node("m1").Spec.ProviderID
 	thief := fake.Machine("m2", fake.WithField("m1", "spec", "infrastructureRef", "name"), fake.WithField(id, "spec", "providerID"))
-	w.create(fake.BootstrapConfig(contract.V1Beta2, "m2"), thief)
+	w.Create(fake.BootstrapConfig(contract.V1Beta2, "m2"), thief)
 	w.conditionIs(thief, contract.ConditionInfrastructureReady, contract.ReasonOwnedByAnother)
-	require.NoError(t, w.client.Delete(t.Context(), thief))
-	w.goes(thief)
-	if infra := w.get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
+	w.Remove(thief)
+	if infra := w.Get(fake.InfraMachine(contract.V1Beta2, "m1")); infra == nil || infra.GetDeletionTimestamp() != nil {
 		t.Error("the other Machine's infrastructure was deleted")
 	}
 	if node := w.node("m1"); node == nil || node.Spec.Unschedulable || node.Annotations["cluster.x-k8s.io/machine"] != "m1" {
 		t.Error("the other Machine's Node was touched")
 	}
-	if n := w.writes()["Node"]; n != 1 {
-		t.Errorf("want the one write of the Machine that owns the Node, got %d", n)
-	}
+	require.Equal(t, 1, w.writes()["Node"])
 }
 
 func TestAMachineWaitsForObjectsThatAreCreatedLater(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m := fake.Machine("m1")
-	w.create(m)
+	w.Create(m)
 	w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDoesNotExist)
 	w.isQuiet()
-	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
+	w.Create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 }

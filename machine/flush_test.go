@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
@@ -46,9 +49,7 @@ func TestNoMemberOfAnUpdateIsForgottenByTheFlush(t *testing.T) {
 	for i := range all.NumField() {
 		name := all.Type().Field(i).Name
 		t.Run(name, func(t *testing.T) {
-			if all.Field(i).IsZero() {
-				t.Fatalf("a new member of MachineUpdate: set %s in everything()", name)
-			}
+			require.False(t, all.Field(i).IsZero(), "a new member of MachineUpdate: set %s in everything()", name)
 			var one contract.MachineUpdate
 			reflect.ValueOf(&one).Elem().Field(i).Set(all.Field(i))
 			obj := testKind().New()
@@ -85,23 +86,15 @@ func TestAStatusThatTheObjectSaysAsWellAsItCanIsNotDirty(t *testing.T) {
 			}
 			dirty := func() bool {
 				s := attached(&Scope{Scope: base{Object: obj, Now: now.Add(time.Hour), Asserted: asserted}, env: r})
-				if err := kind.Adapter.Read(obj, &s.State); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, kind.Adapter.Read(obj, &s.State))
 				s.Stored = s.State.Conditions
 				s.SetAddresses(addresses)
 				require.NoError(t, s.Flush(t.Context(), engine.Writing{Observes: true}))
 				return s.Written()
 			}
-			if !dirty() {
-				t.Error("what is not written yet is not noticed")
-			}
-			if err := kind.Adapter.Write(obj, update); err != nil {
-				t.Fatal(err)
-			}
-			if dirty() {
-				t.Error("it would be looked at again and again")
-			}
+			require.True(t, dirty(), "what is not written yet is not noticed")
+			require.NoError(t, kind.Adapter.Write(obj, update))
+			require.False(t, dirty(), "it would be looked at again and again")
 		})
 	}
 }
@@ -203,4 +196,193 @@ func TestAnEventIsRecordedOnceWhileAStatusWaits(t *testing.T) {
 	require.Equal(t, time.Second, passes("Provisioning", true), "its status waits")
 	require.Zero(t, passes("", true))
 	require.Len(t, recorder.Events, 1, "it happened once")
+}
+
+// refusesAll is a client whose patches fail.
+type refusesAll struct{ acceptsAll }
+
+func (refusesAll) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return errors.New("refused")
+}
+
+func TestFlush(t *testing.T) {
+	t.Run("an event of a pass that could not be written is recorded by the one that repeats it alone", func(t *testing.T) {
+		now, recorder := time.Unix(1000, 0), events.NewFakeRecorder(10)
+		env := scopeWithVolumes(nil, now, 0).env
+		env.frame.Options.Recorder = recorder
+		pass := func(c client.Client) error {
+			env.frame.Writer = patch.NewWriter(c, clocktesting.NewFakePassiveClock(now))
+			s := scopeWithVolumes(nil, now, 0)
+			s.env = env
+			attached(s)
+			s.ChangeAnnotation("example.com/changed", contract.SetTo("yes"))
+			s.tell("Normal", "Reason", "Act", "it happened")
+			return flush(t.Context(), s, nil)
+		}
+		require.Error(t, pass(refusesAll{}))
+		require.Empty(t, recorder.Events)
+		require.NoError(t, pass(acceptsAll{}))
+		require.Len(t, recorder.Events, 1)
+	})
+}
+
+func TestWhatTheAPIServerDoesNotKeepIsNamed(t *testing.T) {
+	node := contract.NodeRef{Name: "n", UID: "u"}
+	for name, tc := range map[string]struct {
+		update       contract.MachineUpdate
+		wanted, have contract.MachineState
+		status       bool
+		whole        bool
+		want         string
+	}{
+		"nothing was written": {have: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "x"}}},
+		"the finalizer": {
+			update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.SetTo([]string{"f"})}},
+			wanted: contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f"}}}, want: "the finalizer f"},
+		"the finalizer of a webhook's own beside it": {
+			update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.SetTo([]string{"f"})}},
+			wanted: contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f"}}},
+			have:   contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f", "other"}}}},
+		"its removal": {
+			update: contract.MachineUpdate{MetadataUpdate: contract.MetadataUpdate{Finalizers: contract.SetTo([]string{})}},
+			have:   contract.MachineState{Metadata: contract.Metadata{Finalizers: []string{"f"}}}, want: "the removal of the finalizer f"},
+		"the provider ID": {
+			update: contract.MachineUpdate{ProviderID: contract.SetTo("x")},
+			wanted: contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "x"}},
+			have:   contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "y"}}, want: "the provider ID"},
+		"what a status that is not due would say": {
+			update: contract.MachineUpdate{Node: contract.SetTo(node), DrainStarted: contract.SetTo(time.Unix(1, 0))},
+			wanted: contract.MachineState{Node: node, DrainStarted: time.Unix(1, 0)}},
+		"the UID of a Node that its CRD has no field for": {
+			update: contract.MachineUpdate{Node: contract.SetTo(node)}, status: true,
+			wanted: contract.MachineState{Node: node}, have: contract.MachineState{Node: contract.NodeRef{Name: "n"}},
+			want: "the reference to the Node with its UID"},
+		"what a drain must not begin without": {
+			update: contract.MachineUpdate{Node: contract.SetTo(node), DrainStarted: contract.SetTo(time.Unix(1, 0))},
+			wanted: contract.MachineState{Node: node, Metadata: contract.Metadata{Deleting: time.Unix(1, 0)}, DrainStarted: time.Unix(1, 0)},
+			have:   contract.MachineState{Metadata: contract.Metadata{Deleting: time.Unix(1, 0)}}, whole: true,
+			want: "the reference to the Node with its UID, when the drain began"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{Scope: base{State: tc.wanted, Update: tc.update}, env: &Reconciler{frame: &frame{Finalizer: "f"}}}
+			require.Equal(t, tc.want, s.missingIn(&tc.have, tc.status, tc.whole))
+		})
+	}
+}
+
+func reasonsOf(all []engine.Event) []string {
+	var reasons []string
+	for _, e := range all {
+		reasons = append(reasons, e.Reason)
+	}
+	return reasons
+}
+
+func TestAnEventIsRecordedOncePerTransition(t *testing.T) {
+	deleted := bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted while the Machine still exists")
+	for name, tc := range map[string]struct {
+		stored, written []metav1.Condition
+		deleting        bool
+		want            []string
+	}{
+		"what goes in a deletion is no trouble": {written: deleted, deleting: true},
+		"two conditions that say the same":      {written: deleted, want: []string{ReasonNodeDeleted}},
+		"it was said before":                    {stored: deleted, written: deleted},
+		"another message of the same": {stored: deleted,
+			written: bothOfNode(metav1.ConditionFalse, ReasonNodeDeleted, "Node n has been deleted")},
+		"nothing bad": {written: bothOfNode(metav1.ConditionTrue, ReasonNodeReady, "")},
+		"two that say different things": {
+			written: []metav1.Condition{
+				engine.Condition(contract.ConditionBootstrapConfigReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install A"),
+				engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonCRDNotFound, "install B")},
+			want: []string{external.ReasonCRDNotFound, external.ReasonCRDNotFound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, cmp.Diff(tc.want, reasonsOf(engine.ConditionEvents(tc.stored, tc.written, problems(tc.deleting)))))
+		})
+	}
+}
+
+func TestNodeIsNew(t *testing.T) {
+	recorded := contract.NodeRef{Name: "n", UID: "u"}
+	for name, tc := range map[string]struct {
+		have, set contract.NodeRef
+		want      bool
+	}{
+		"the first Node":                       {set: recorded, want: true},
+		"the recorded one":                     {have: recorded, set: recorded},
+		"another Node of the same name":        {have: recorded, set: contract.NodeRef{Name: "n", UID: "v"}, want: true},
+		"another name":                         {have: recorded, set: contract.NodeRef{Name: "m", UID: "v"}, want: true},
+		"the recorded one, whose UID was lost": {have: contract.NodeRef{Name: "n"}, set: recorded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{Scope: base{State: contract.MachineState{Node: tc.have}}}
+			if s.SetNode(tc.set); (len(s.told) > 0) != tc.want {
+				t.Errorf("want an event: %t, got %v", tc.want, s.told)
+			}
+		})
+	}
+}
+
+func TestReasonsOfEventsAreWords(t *testing.T) {
+	for _, reason := range append(problems(false), EventNodeMatched, EventNodeDrained) {
+		require.False(t, reason == "" || strings.ContainsAny(reason, " _:,.-"), "%q is no word", reason)
+	}
+}
+
+func TestWhatAPassTellsIsRecordedOnce(t *testing.T) {
+	type told struct {
+		deletion    time.Duration // when it was requested, zero for none
+		tells, want []string
+	}
+	for name, passes := range map[string][]told{
+		"at once":                          {{tells: []string{"A"}, want: []string{"A"}}},
+		"not again by a pass that repeats": {{tells: []string{"A"}, want: []string{"A"}}, {tells: []string{"A"}}},
+		"again when it happens again":      {{tells: []string{"A"}, want: []string{"A"}}, {}, {tells: []string{"A"}, want: []string{"A"}}},
+		"both of a pass":                   {{tells: []string{"A", "B"}, want: []string{"A", "B"}}},
+		"one that is new beside one that is not": {{tells: []string{"A"}, want: []string{"A"}},
+			{tells: []string{"A", "B"}, want: []string{"B"}}},
+		"once in a deletion": {{deletion: 1, tells: []string{"A"}, want: []string{"A"}}, {deletion: 1}, {deletion: 1, tells: []string{"A"}}},
+		"again in another deletion": {{deletion: 1, tells: []string{"A"}, want: []string{"A"}},
+			{deletion: 2, tells: []string{"A"}, want: []string{"A"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := &recollection{}
+			for i, p := range passes {
+				deleted := time.Time{}.Add(p.deletion)
+				memory.observeDeletion(deleted)
+				s := &Scope{}
+				for _, reason := range p.tells {
+					s.tell("Normal", reason, "Act", "note")
+					s.tell("Normal", reason, "Act", "note") // a step that is called twice
+				}
+				require.Empty(t, cmp.Diff(p.want, reasonsOf(memory.tells(s.told, !deleted.IsZero()))), "pass %d", i)
+			}
+		})
+	}
+}
+
+func TestAFailureIsReportedInClusterAPIsWordsAndStays(t *testing.T) {
+	found := present("FakeMachine")
+	found.GVK = contract.Ref{Group: "g", Kind: "FakeMachine"}.GroupKind().WithVersion("v1")
+	for name, tc := range map[string]struct {
+		have, says engine.Failure
+		want       engine.Failure
+	}{
+		"none": {have: engine.Failure{Reason: "R", Message: "m"}, want: engine.Failure{Reason: "R", Message: "m"}},
+		"both": {says: engine.Failure{Reason: "CreateError", Message: "no quota"}, want: engine.Failure{Reason: "CreateError",
+			Message: `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": no quota`}},
+		"a reason alone": {have: engine.Failure{Reason: "R", Message: "m"}, says: engine.Failure{Reason: "CreateError"},
+			want: engine.Failure{Reason: "CreateError", Message: "m"}},
+		"a message alone": {have: engine.Failure{Reason: "R", Message: "m"}, says: engine.Failure{Message: "x"},
+			want: engine.Failure{Reason: "R", Message: `Failure detected from referenced resource g/v1, Kind=FakeMachine with name "m": x`}},
+		"a long one": {says: engine.Failure{Reason: strings.Repeat("x", 300)},
+			want: engine.Failure{Reason: strings.Repeat("x", 250) + " ..."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{Scope: base{State: contract.MachineState{FailureReason: tc.have.Reason, FailureMessage: tc.have.Message}}}
+			s.recordFailure(engine.FailureOf(found, tc.says.Reason, tc.says.Message))
+			require.Equal(t, tc.want, (engine.Failure{Reason: s.State.FailureReason, Message: s.State.FailureMessage}))
+		})
+	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/instance"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machine/provider"
@@ -68,16 +69,14 @@ func newTokenWorld(t *testing.T, o fake.DriverOptions, tokens machine.JoinTokens
 // ubuntu creates a Machine that contains its operating system.
 func (w *tokenWorld) ubuntu() *unstructured.Unstructured {
 	w.t.Helper()
-	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+	m := testenv.Object(shapes()["Kubermatic, without a status subresource"].kind.GVK, "m1")
+	m.Object["spec"] = map[string]any{
 		"versions": map[string]any{"kubelet": "1.36.3"},
 		"providerSpec": map[string]any{"value": map[string]any{
 			"operatingSystem": "ubuntu", "cloudProvider": "fake", "cloudProviderSpec": map[string]any{"size": "small"},
 		}},
-	}}}
-	m.SetGroupVersionKind(shapes()["Kubermatic, without a status subresource"].kind.GVK)
-	m.SetNamespace("default")
-	m.SetName("m1")
-	w.create(m)
+	}
+	w.Create(m)
 	return m
 }
 
@@ -93,23 +92,16 @@ func (w *tokenWorld) tokens() []corev1.Secret {
 func (w *tokenWorld) waitsForToken() corev1.Secret {
 	w.t.Helper()
 	var found []corev1.Secret
-	w.eventually("a token", func() string {
-		if found = w.tokens(); len(found) != 1 {
-			return "there are none or several"
-		}
-		return ""
+	w.Until("a token", func() bool {
+		found = w.tokens()
+		return len(found) == 1
 	})
 	return found[0]
 }
 
 func (w *tokenWorld) tokenGoes() {
 	w.t.Helper()
-	w.eventually("no token", func() string {
-		if len(w.tokens()) > 0 {
-			return "it is there"
-		}
-		return ""
-	})
+	w.Until("no token", func() bool { return len(w.tokens()) == 0 })
 }
 
 // textOf is a token as a kubelet sends it.
@@ -129,7 +121,6 @@ func ofOurs(verb string) func(fake.Request) bool {
 func TestJoinToken(t *testing.T) {
 	t.Parallel()
 	t.Run("is one for all attempts, and goes when the Node has joined", func(t *testing.T) {
-		t.Parallel()
 		lost := 3
 		w := newTokenWorld(t, fake.DriverOptions{Boot: 50 * time.Millisecond, Answer: func(op provider.Operation, _ provider.Request) error {
 			if op != provider.OpCreate || lost == 0 {
@@ -155,7 +146,6 @@ func TestJoinToken(t *testing.T) {
 		w.isQuiet()
 	})
 	t.Run("is nowhere but in its Secret and in the user data", func(t *testing.T) {
-		t.Parallel()
 		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{}, func(w *world) {
 			w.store.FailNext(ofSecrets("create"), apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "token", errors.New("no")))
 		})
@@ -166,7 +156,7 @@ func TestJoinToken(t *testing.T) {
 		w.tokenGoes()
 		var events eventsv1.EventList
 		require.NoError(t, w.client.List(t.Context(), &events))
-		everything, err := json.Marshal([]any{w.get(m), events})
+		everything, err := json.Marshal([]any{w.Get(m), events})
 		require.NoError(t, err)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -176,11 +166,10 @@ func TestJoinToken(t *testing.T) {
 		}
 	})
 	t.Run("is renewed while the Node is missing", func(t *testing.T) {
-		t.Parallel()
 		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{Life: 4 * time.Second})
 		w.ubuntu()
 		first := w.waitsForToken()
-		w.eventually("another expiry", func() string {
+		w.Eventually("another expiry", func() string {
 			now := w.waitsForToken()
 			if string(now.Data["expiration"]) == string(first.Data["expiration"]) {
 				return "it is the first one"
@@ -190,25 +179,18 @@ func TestJoinToken(t *testing.T) {
 		})
 	})
 	t.Run("is renewed at once when a request has failed", func(t *testing.T) {
-		t.Parallel()
 		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{Life: 6 * time.Second})
 		m := w.ubuntu()
 		first := w.waitsForToken()
-		w.eventually("an instance", func() string {
-			id, _, _ := unstructured.NestedString(w.get(m).Object, "spec", "providerID")
-			return map[bool]string{true: "none"}[id == ""]
-		})
+		w.Until("an instance", func() bool { return providerIDOf(w.Get(m)) != "" })
 		w.store.Inject(fake.Fault{Match: ofOurs("get"), Err: apierrors.NewServiceUnavailable("later")})
 		w.store.Inject(fake.Fault{Match: ofOurs("patch"), Err: apierrors.NewServiceUnavailable("later")})
-		w.eventually("another expiry", func() string {
-			return map[bool]string{true: "it is the first one"}[string(w.waitsForToken().Data["expiration"]) == string(first.Data["expiration"])]
-		})
+		w.Until("another expiry", func() bool { return string(w.waitsForToken().Data["expiration"]) != string(first.Data["expiration"]) })
 		ends, err := time.Parse(time.RFC3339, string(first.Data["expiration"]))
 		require.NoError(t, err)
 		require.Equal(t, 2, w.store.CountRequests(ofOurs("patch")), "before its end at %s", ends)
 	})
 	t.Run("that cannot be deleted makes a Node no less ready, and is asked for rarely", func(t *testing.T) {
-		t.Parallel()
 		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{})
 		m := w.ubuntu()
 		w.waitsForToken()
@@ -217,15 +199,12 @@ func TestJoinToken(t *testing.T) {
 		w.joins(m)
 		w.reaches(m, string(phases.Running))
 		w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-		w.eventually("an attempt", func() string {
-			return map[bool]string{true: "none"}[w.store.CountRequests(ofOurs("delete")) == 0]
-		})
+		w.Until("an attempt", func() bool { return w.store.CountRequests(ofOurs("delete")) > 0 })
 		w.store.ResetRequests()
 		w.isQuietFor("no further attempt", 2*time.Second)
 		require.Zero(t, w.store.CountRequests(ofOurs("delete")))
 	})
 	t.Run("goes with an instance that is gone", func(t *testing.T) {
-		t.Parallel()
 		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{})
 		m := w.ubuntu()
 		w.waitsForToken()
@@ -235,47 +214,40 @@ func TestJoinToken(t *testing.T) {
 		w.tokenGoes()
 	})
 	t.Run("goes with a Machine whose Node never came", func(t *testing.T) {
-		t.Parallel()
 		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{})
 		m := w.ubuntu()
 		w.waitsForToken()
-		require.NoError(t, w.client.Delete(t.Context(), m))
-		w.goes(m)
+		w.Remove(m)
 		require.Empty(t, w.tokens())
 	})
 	t.Run("holds no deletion", func(t *testing.T) {
-		t.Parallel()
 		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{})
 		m := w.ubuntu()
 		w.waitsForToken()
 		w.store.Inject(fake.Fault{Match: ofOurs("delete"), Times: 1000,
 			Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "token", errors.New("no"))})
-		require.NoError(t, w.client.Delete(t.Context(), m))
-		w.goes(m)
+		w.Remove(m)
 		require.Len(t, w.tokens(), 1, "it expires")
 	})
 	t.Run("of another machine is left alone", func(t *testing.T) {
-		t.Parallel()
 		w := newTokenWorld(t, fake.DriverOptions{}, machine.JoinTokens{})
-		serve := w.store.Inject(fake.Fault{Match: ofOurs("create"), Times: 1000,
-			Err: apierrors.NewServiceUnavailable("later")})
+		serve := w.store.Inject(fake.Fault{Match: ofOurs("create"), Times: 1000, Err: apierrors.NewServiceUnavailable("later")})
 		m := w.ubuntu()
 		var name string
-		w.eventually("a request for the token", func() string {
+		w.Until("a request for the token", func() bool {
 			for _, r := range w.store.Requests() {
 				if ofSecrets("create")(r) {
 					name = r.Name
 				}
 			}
-			return map[bool]string{true: "none"}[name == ""]
+			return name != ""
 		})
 		other, err := userdata.TokenSecret(userdata.NewSecret(strings.TrimPrefix(name, "bootstrap-token-")+".0123456789abcdef"), time.Now(), "")
 		require.NoError(t, err)
-		w.create(other)
+		w.Create(other)
 		serve()
-		w.conditionSays(m, contract.ConditionInfrastructureReady, "Unavailable", other.Name+" is that of another machine")
-		require.NoError(t, w.client.Delete(t.Context(), m))
-		w.goes(m)
+		w.conditionIs(m, contract.ConditionInfrastructureReady, "Unavailable", other.Name+" is that of another machine")
+		w.Remove(m)
 		require.Len(t, w.tokens(), 1)
 	})
 }

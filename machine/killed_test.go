@@ -83,9 +83,7 @@ func killedOnTheWay(t *testing.T, k int, applied bool, undisturbed map[string]an
 	m.create()
 	m.continues(first, m.settled, func() {})
 	m.settles()
-	if diff := cmp.Diff(undisturbed, m.picture()); diff != "" {
-		t.Errorf("the end after a kill %s (-undisturbed +killed):\n%s", first.lastWrite(), diff)
-	}
+	require.Empty(t, cmp.Diff(undisturbed, m.picture()), "the end after a kill %s (-undisturbed +killed)", first.lastWrite())
 }
 
 // killedInDeletion kills the process at its kth write since the Machine was deleted, with pods on its Node, and returns whether
@@ -98,7 +96,7 @@ func killedInDeletion(t *testing.T, k int, applied bool) (drained bool) {
 	m.settles()
 	m.runPods("early-1", "early-2")
 	first.dieAt(first.writes()+k, applied)
-	require.NoError(t, m.client.Delete(t.Context(), m.machine))
+	m.Delete(m.machine)
 	second := m.continues(first, m.isGone, func() { drained = m.drained() })
 	m.leavesNothing()
 	m.removedOnce(first, second)
@@ -115,7 +113,7 @@ func isDrain(r fake.Request) bool { return r.GVK.Kind == "Pod" }
 // run; it then does something in between and starts the next process.
 func (m *mortal) continues(p *process, end func() string, between func()) *process {
 	m.t.Helper()
-	m.eventually("the process to die", func() string {
+	m.Eventually("the process to die", func() string {
 		select {
 		case <-p.dead:
 			return ""
@@ -131,7 +129,7 @@ func (m *mortal) continues(p *process, end func() string, between func()) *proce
 // settled says why the Machine is not yet what it is to become.
 func (m *mortal) settled() string {
 	m.t.Helper()
-	fresh := m.get(m.machine)
+	fresh := m.Get(m.machine)
 	if conditionOf(fresh, contract.ConditionReady).Status != metav1.ConditionTrue {
 		return "it is not Ready: " + describe(fresh)
 	}
@@ -147,12 +145,12 @@ func (m *mortal) ownRequests() int {
 
 func (m *mortal) settles() {
 	m.t.Helper()
-	m.eventually("the Machine to be Ready and left alone", m.settled)
+	m.Eventually("the Machine to be Ready and left alone", m.settled)
 }
 
 func (m *mortal) isGone() string {
 	m.t.Helper()
-	if fresh := m.get(m.machine); fresh != nil {
+	if fresh := m.Get(m.machine); fresh != nil {
 		return "it is still there: " + describe(fresh)
 	}
 	return ""
@@ -161,10 +159,10 @@ func (m *mortal) isGone() string {
 // leavesNothing waits until the Machine is gone, with everything that was made for it.
 func (m *mortal) leavesNothing() {
 	m.t.Helper()
-	m.eventually("the Machine to go", m.isGone)
-	m.eventually("everything else to go", func() string {
+	m.Eventually("the Machine to go", m.isGone)
+	m.Eventually("everything else to go", func() string {
 		for _, obj := range m.belongings() {
-			if m.get(obj) != nil {
+			if m.Get(obj) != nil {
 				return obj.GetKind() + " " + obj.GetName() + " is still there"
 			}
 		}
@@ -200,9 +198,7 @@ func (m *mortal) removedOnce(processes ...*process) {
 				asked = append(asked, p.agent)
 			}
 		}
-		if len(asked) != 1 {
-			m.t.Errorf("killed %s: want one process that deletes the %s, got %v", processes[0].lastWrite(), kind.Kind, asked)
-		}
+		require.Len(m.t, asked, 1, "killed %s", processes[0].lastWrite())
 	}
 }
 
@@ -210,13 +206,13 @@ func (m *mortal) removedOnce(processes ...*process) {
 // Node is there; then it runs one more pod, which a second drain would evict.
 func (m *mortal) drained() bool {
 	m.t.Helper()
-	fresh := m.get(m.machine)
+	fresh := m.Get(m.machine)
 	if fresh == nil || m.node(m.machine.GetName()) == nil {
 		return false
 	}
 	var state contract.MachineState
 	require.NoError(m.t, m.options.kind.Adapter.Read(fresh, &state))
-	infra := m.get(fake.InfraMachine(contract.V1Beta2, m.machine.GetName()))
+	infra := m.Get(fake.InfraMachine(contract.V1Beta2, m.machine.GetName()))
 	if state.Deletion(time.Now()).Stages[contract.StageDrain].End.IsZero() && infra != nil && infra.GetDeletionTimestamp() == nil {
 		return false
 	}
@@ -228,15 +224,10 @@ func (m *mortal) drained() bool {
 func (m *mortal) runPods(names ...string) {
 	m.t.Helper()
 	for _, name := range names {
-		m.world.create(&corev1.Pod{
+		m.world.Create(&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "killed"}},
 			Spec:       corev1.PodSpec{NodeName: m.machine.GetName(), Containers: []corev1.Container{{Name: "c", Image: "example.com/app"}}},
 		})
 	}
-	m.eventually("pods to be ready", func() string {
-		if n := len(m.readyPods("killed")); n < len(names) {
-			return fmt.Sprintf("%d are", n)
-		}
-		return ""
-	})
+	m.Until("pods to be ready", func() bool { return len(m.readyPods("killed")) >= len(names) })
 }

@@ -3,6 +3,7 @@ package machine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,11 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 )
@@ -81,16 +84,12 @@ func serverWorld(t *testing.T, kind contract.Kind, change func(*worldOptions)) (
 		change(&options)
 	}
 	w := newWorld(t, options)
-	m := &unstructured.Unstructured{}
-	m.SetGroupVersionKind(kind.GVK)
-	m.SetNamespace("default")
-	m.SetName("m1")
-	w.create(m)
+	m := testenv.Object(kind.GVK, "m1")
+	w.Create(m)
 	return w, m
 }
 
 func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) {
-	t.Parallel()
 	kind := contract.NewTyped(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &ServerList{} }, readServer,
 		func(s *Server, u contract.MachineUpdate) error {
 			u.ProviderID = contract.Change[string]{}
@@ -109,7 +108,6 @@ func TestAMachineWhoseKindForgetsTheProviderIDSaysSoAndIsNotReady(t *testing.T) 
 }
 
 func TestTheErrorOfAStepIsReportedAndKeepsReady(t *testing.T) {
-	t.Parallel()
 	var fails atomic.Bool
 	var asked atomic.Int64
 	fails.Store(true)
@@ -136,14 +134,9 @@ func TestTheErrorOfAStepIsReportedAndKeepsReady(t *testing.T) {
 	require.Contains(t, first.Message, "* Step quota failed: quota exceeded request ")
 	require.NotEqual(t, metav1.ConditionTrue, first.Status)
 	at := asked.Load()
-	w.eventually("more attempts", func() string {
-		if asked.Load() == at {
-			return "there are none yet"
-		}
-		return ""
-	})
+	w.Until("more attempts", func() bool { return asked.Load() != at })
 	var state contract.MachineState
-	w.eventually("the same words to stay", func() string {
+	w.Eventually("the same words to stay", func() string {
 		state = w.says(kind, m, contract.ConditionReady, contract.ReasonInternalError)
 		return ""
 	})
@@ -154,18 +147,14 @@ func TestTheErrorOfAStepIsReportedAndKeepsReady(t *testing.T) {
 	w.says(kind, m, contract.ConditionReady, contract.ReasonReady)
 	fails.Store(true)
 	w.annotate(m, map[string]any{"example.com/wake": "2"})
-	w.eventually("the failure to be said of a ready Machine", func() string {
+	w.Until("the failure to be said of a ready Machine", func() bool {
 		c := said(w.says(kind, m, contract.ConditionReady, contract.ReasonReady))
-		if c.Status != metav1.ConditionTrue || c.Message == "" {
-			return fmt.Sprintf("%s %q", c.Status, c.Message)
-		}
-		return ""
+		return c.Status == metav1.ConditionTrue && c.Message != ""
 	})
 }
 
 // Ready would be True while the phase waits for what no condition says.
 func TestAMachineWhoseInfrastructureNoStepReportsSaysWhatIsMissing(t *testing.T) {
-	t.Parallel()
 	var reports atomic.Bool
 	kind := serverKind(true)
 	var w *world
@@ -182,7 +171,7 @@ func TestAMachineWhoseInfrastructureNoStepReportsSaysWhatIsMissing(t *testing.T)
 				},
 			})
 	})
-	w.create(fake.Node("m1", "fake://m1"))
+	w.Create(fake.Node("m1", "fake://m1"))
 	state := w.says(kind, m, contract.ConditionInfrastructureReady, machine.ReasonInfrastructureNotReported)
 	require.Equal(t, "Provisioned", state.Phase)
 	w.says(kind, m, contract.ConditionReady, contract.ReasonReadyUnknown)
@@ -221,4 +210,91 @@ func TestAStepInPlaceOfStepPausedPausesAndAForgottenMachineIsNotDrained(t *testi
 	require.Equal(t, "Holiday: until Monday", state.Conditions[0].Reason+": "+state.Conditions[0].Message)
 	require.NotEmpty(t, state.Finalizers)
 	p.Forget(types.NamespacedName{Namespace: "default", Name: "m1"})
+}
+
+var serverGVK = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Server"}
+
+// Server is an embedder's own Go type. What it has no field for is not kept: it needs neither timeouts nor hooks.
+type Server struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	Spec              struct {
+		InstanceID string  `json:"instanceID,omitempty"`
+		UserData   *string `json:"userData,omitempty"`
+	} `json:"spec,omitzero"`
+	Status struct {
+		Stage        string             `json:"stage,omitempty"`
+		Node         string             `json:"node,omitempty"`
+		NodeUID      types.UID          `json:"nodeUID,omitempty"`
+		Created      *bool              `json:"created,omitempty"`
+		DrainStarted metav1.Time        `json:"drainStarted,omitzero"`
+		Conditions   []metav1.Condition `json:"conditions,omitempty"`
+	} `json:"status,omitzero"`
+}
+
+type ServerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []Server `json:"items"`
+}
+
+func (s *Server) DeepCopyObject() runtime.Object {
+	c := *s
+	c.ObjectMeta = *s.ObjectMeta.DeepCopy()
+	if s.Spec.UserData != nil {
+		c.Spec.UserData = new(*s.Spec.UserData)
+	}
+	if s.Status.Created != nil {
+		c.Status.Created = new(*s.Status.Created)
+	}
+	c.Status.Conditions = slices.Clone(s.Status.Conditions)
+	return &c
+}
+
+func (l *ServerList) DeepCopyObject() runtime.Object {
+	c := *l
+	c.Items = slices.Clone(l.Items)
+	for i := range c.Items {
+		c.Items[i] = *l.Items[i].DeepCopyObject().(*Server)
+	}
+	return &c
+}
+
+func readServer(s *Server, into *contract.MachineState) error {
+	into.Metadata.From(s)
+	into.ProviderID, into.DataSecretName = s.Spec.InstanceID, contract.SomeAt(s.Spec.UserData)
+	into.Phase, into.Node = s.Status.Stage, contract.NodeRef{Name: s.Status.Node, UID: s.Status.NodeUID}
+	into.InfrastructureReady = contract.SomeAt(s.Status.Created)
+	into.DrainStarted = s.Status.DrainStarted.UTC()
+	into.Conditions = s.Status.Conditions
+	return nil
+}
+
+func writeServer(s *Server, u contract.MachineUpdate) error {
+	u.MetadataUpdate.ApplyTo(s)
+	u.ProviderID.ApplyTo(&s.Spec.InstanceID)
+	u.DataSecretName.ApplyToPointer(&s.Spec.UserData)
+	u.Phase.ApplyTo(&s.Status.Stage)
+	node := contract.NodeRef{Name: s.Status.Node, UID: s.Status.NodeUID}
+	u.Node.ApplyTo(&node)
+	s.Status.Node, s.Status.NodeUID = node.Name, node.UID
+	u.InfrastructureReady.ApplyToPointer(&s.Status.Created)
+	u.DrainStarted.ApplyTo(&s.Status.DrainStarted.Time)
+	s.Status.Conditions = contract.UpdatedConditions(s.Status.Conditions, u.Conditions, u.RemoveConditions)
+	return nil
+}
+
+func serverKind(statusSubresource bool) contract.Kind {
+	kind := contract.NewTyped(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &ServerList{} }, readServer,
+		writeServer)
+	kind.StatusSubresource = statusSubresource
+	return kind
+}
+
+func serverScheme(add func(*runtime.Scheme) error) *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	_ = add(scheme)
+	scheme.AddKnownTypes(serverGVK.GroupVersion(), &Server{}, &ServerList{})
+	metav1.AddToGroupVersion(scheme, serverGVK.GroupVersion())
+	return scheme
 }

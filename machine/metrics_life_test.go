@@ -27,7 +27,7 @@ import (
 // scraped waits until the series whose names begin with a prefix are as wanted; those that are zero are left out.
 func (w *world) scraped(m *machine.Metrics, prefix string, want map[string]float64) {
 	w.t.Helper()
-	w.eventually("metrics "+prefix, func() string {
+	w.Eventually("metrics "+prefix, func() string {
 		got := machine.Scrape(w.t, m)
 		for name := range got {
 			if !strings.HasPrefix(name, prefix) {
@@ -40,12 +40,11 @@ func (w *world) scraped(m *machine.Metrics, prefix string, want map[string]float
 
 // providersByHand are CRDs, of whose objects the test is the provider.
 func providersByHand(w *world) {
-	w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
-	w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
+	w.Create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
+	w.Create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
 }
 
 func TestMachinesAreCountedByTheirPhase(t *testing.T) {
-	t.Parallel()
 	m := machine.NewMetrics(machine.MetricsOptions{})
 	w := newWorld(t, worldOptions{noCRDs: true, before: providersByHand, machine: machine.Options{
 		Metrics: m, Options: pass.Options{StatusDelay: -1},
@@ -53,19 +52,19 @@ func TestMachinesAreCountedByTheirPhase(t *testing.T) {
 	infra := fake.InfraMachine(contract.V1Beta2, "m1")
 	infra.SetFinalizers([]string{hold})
 	obj := fake.Machine("m1")
-	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), infra, obj)
+	w.Create(fake.BootstrapConfig(contract.V1Beta2, "m1"), infra, obj)
 	w.reaches(obj, "Pending")
 	w.scraped(m, "machinist_machines", map[string]float64{"machinist_machines{controller=machine}{phase=Pending}": 1})
 	w.scraped(m, "machine_controller_machines", map[string]float64{
 		"machine_controller_machines_total{controller=machine}{provider=" + infra.GetKind() + "}": 1})
-	require.NoError(t, w.client.Delete(t.Context(), obj))
+	w.Delete(obj)
 	w.reaches(obj, "Deleting")
 	w.conditionIs(obj, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
 	w.scraped(m, "machinist_machines", map[string]float64{"machinist_machines{controller=machine}{phase=Deleting}": 1})
-	going := w.get(infra)
+	going := w.Get(infra)
 	going.SetFinalizers(nil)
 	require.NoError(t, w.client.Update(t.Context(), going))
-	w.goes(obj)
+	w.Gone(obj)
 	w.scraped(m, "machinist_machines", map[string]float64{})
 	w.scraped(m, "machine_controller_machines", map[string]float64{})
 	w.scraped(m, "machine_controller_workers", map[string]float64{})
@@ -73,7 +72,6 @@ func TestMachinesAreCountedByTheirPhase(t *testing.T) {
 }
 
 func TestConflictsAreNoErrors(t *testing.T) {
-	t.Parallel()
 	m := machine.NewMetrics(machine.MetricsOptions{})
 	w := newWorld(t, worldOptions{machine: machine.Options{Metrics: m}, before: func(w *world) {
 		w.store.Inject(fake.Fault{Err: apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m1", errors.New("it has changed")),
@@ -91,7 +89,7 @@ func TestAReplicaThatDoesNotActReportsNoMachines(t *testing.T) {
 	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	store := fake.NewStore(fake.Options{Kinds: []fake.ServedKind{{GVK: kind.GVK, Status: true}}})
 	w := worldIn(t, testenv.Over(t, store))
-	w.create(fake.Machine("m1"))
+	w.Create(fake.Machine("m1"))
 	m := machine.NewMetrics(machine.MetricsOptions{})
 	mgr := w.manager(userAgent)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -110,7 +108,6 @@ func TestAReplicaThatDoesNotActReportsNoMachines(t *testing.T) {
 
 // Without a C compiler for the race detector this only shows that scrapes and passes do not wait for each other.
 func TestMetricsAreScrapedWhileMachinesAreWorkedOn(t *testing.T) {
-	t.Parallel()
 	const machines = 20
 	m := machine.NewMetrics(machine.MetricsOptions{})
 	w := newWorld(t, worldOptions{machine: machine.Options{Metrics: m, Options: pass.Options{StatusDelay: 20 * time.Millisecond}}})
@@ -133,9 +130,9 @@ func TestMetricsAreScrapedWhileMachinesAreWorkedOn(t *testing.T) {
 	}
 	for _, obj := range all {
 		w.reaches(obj, "Running")
-		require.NoError(t, w.client.Delete(t.Context(), obj))
+		w.Delete(obj)
 	}
-	w.goes(all...)
+	w.Gone(all...)
 	cancel()
 	scrapes.Wait()
 }

@@ -52,14 +52,14 @@ func newMortal(t *testing.T, name string) *mortal {
 func (m *mortal) create() {
 	m.t.Helper()
 	name := m.machine.GetName()
-	m.world.create(fake.BootstrapConfig(contract.V1Beta2, name), fake.InfraMachine(contract.V1Beta2, name), m.machine)
+	m.world.Create(fake.BootstrapConfig(contract.V1Beta2, name), fake.InfraMachine(contract.V1Beta2, name), m.machine)
 }
 
 // delete deletes the Machine, with pods on its Node.
 func (m *mortal) delete() {
 	m.t.Helper()
 	m.runPods("early-1", "early-2")
-	require.NoError(m.t, m.client.Delete(m.t.Context(), m.machine))
+	m.Delete(m.machine)
 }
 
 // process is one run of the reconciler, with a user agent of its own. Its methods are safe for concurrent use.
@@ -90,9 +90,7 @@ func (m *mortal) start(name string) *process {
 	go func() { done <- mgr.Start(ctx) }()
 	p.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			m.t.Errorf("the reconciler's manager: %v", err)
-		}
+		require.NoError(m.t, <-done, "the reconciler's manager")
 	})
 	m.t.Cleanup(p.stop)
 	return p
@@ -178,7 +176,7 @@ func (m *mortal) picture() map[string]any {
 	objects := append(m.belongings(), m.machine)
 	uids, found := []string{}, map[string]any{}
 	for i, obj := range objects {
-		fresh := m.get(obj)
+		fresh := m.Get(obj)
 		require.NotNil(m.t, fresh, "%s %s", obj.GetKind(), obj.GetName())
 		objects[i] = fresh
 		uids = append(uids, string(fresh.GetUID()), "uid of the "+obj.GetKind())

@@ -3,6 +3,8 @@ package machine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,13 +13,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/drain/runner"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
+	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
 func nodeWith(conditions ...corev1.NodeCondition) *corev1.Node {
@@ -28,131 +35,107 @@ func says(kind corev1.NodeConditionType, status corev1.ConditionStatus, message 
 	return corev1.NodeCondition{Type: kind, Status: status, Message: message}
 }
 
-func TestTheConditionsOfANodeBecomeThoseOfItsMachine(t *testing.T) {
-	healthy := []corev1.NodeCondition{
-		says(corev1.NodeMemoryPressure, corev1.ConditionFalse, ""), says(corev1.NodeDiskPressure, corev1.ConditionFalse, ""),
-		says(corev1.NodePIDPressure, corev1.ConditionFalse, ""),
+// textOf returns conditions as text, in their order.
+func textOf(conditions []metav1.Condition) (all []string) {
+	for _, c := range conditions {
+		all = append(all, strings.TrimSpace(c.Type+"="+string(c.Status)+" "+c.Reason+" "+c.Message))
 	}
-	with := func(ready corev1.NodeCondition) *corev1.Node {
-		return nodeWith(append([]corev1.NodeCondition{ready}, healthy...)...)
+	return all
+}
+
+func TestTheConditionsOfANodeBecomeThoseOfItsMachine(t *testing.T) {
+	const yes, no, unknown = corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown
+	const silent = "Kubelet stopped posting node status."
+	well := []corev1.NodeCondition{
+		says(corev1.NodeMemoryPressure, no, ""), says(corev1.NodeDiskPressure, no, ""), says(corev1.NodePIDPressure, no, ""),
+	}
+	with := func(status corev1.ConditionStatus, message string, others ...corev1.NodeCondition) *corev1.Node {
+		return nodeWith(append([]corev1.NodeCondition{says(corev1.NodeReady, status, message)}, others...)...)
 	}
 	for name, tc := range map[string]struct {
 		node           *corev1.Node
-		ready, healthy metav1.Condition
+		ready, healthy string
 	}{
-		"ready": {
-			node:    with(says(corev1.NodeReady, corev1.ConditionTrue, "posting")),
-			ready:   engine.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
-			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, ""),
-		},
-		"not ready": {
-			node:    with(says(corev1.NodeReady, corev1.ConditionFalse, "no CNI")),
-			ready:   engine.Condition(contract.ConditionNodeReady, metav1.ConditionFalse, ReasonNodeNotReady, "* Node.Ready: no CNI"),
-			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.Ready: no CNI"),
-		},
-		"unknown": {
-			node:    with(says(corev1.NodeReady, corev1.ConditionUnknown, "silent")),
-			ready:   engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown, "* Node.Ready: silent"),
-			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown, "* Node.Ready: silent"),
-		},
-		"joined a moment ago": {
-			node: nodeWith(healthy...),
-			ready: engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, ReasonNodeReadyUnknown,
-				"* Node.Ready: Condition not yet reported"),
-			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionUnknown, ReasonNodeHealthUnknown,
-				"* Node.Ready: Condition not yet reported"),
-		},
-		"under pressure": {
-			node: nodeWith(says(corev1.NodeReady, corev1.ConditionTrue, ""), says(corev1.NodeMemoryPressure, corev1.ConditionTrue, "full"),
-				healthy[1], healthy[2]),
-			ready:   engine.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, ""),
-			healthy: engine.Condition(ConditionNodeHealthy, metav1.ConditionFalse, ReasonNodeNotHealthy, "* Node.MemoryPressure: full"),
-		},
+		"ready":     {with(yes, "posting", well...), "True NodeReady", "True NodeHealthy"},
+		"not ready": {with(no, "no CNI", well...), "False NodeNotReady * Node.Ready: no CNI", "False NodeNotHealthy * Node.Ready: no CNI"},
+		"unknown": {with(unknown, "silent", well...), "Unknown NodeReadyUnknown * Node.Ready: silent",
+			"Unknown NodeHealthyUnknown * Node.Ready: silent"},
+		"joined a moment ago": {nodeWith(well...), "Unknown NodeReadyUnknown * Node.Ready: Condition not yet reported",
+			"Unknown NodeHealthyUnknown * Node.Ready: Condition not yet reported"},
+		"under pressure": {with(yes, "", says(corev1.NodeMemoryPressure, yes, "full"), well[1], well[2]), "True NodeReady",
+			"False NodeNotHealthy * Node.MemoryPressure: full"},
+		"without words": {with(no, "", well[0]), "False NodeNotReady", "False NodeNotHealthy " +
+			"* Node.Ready: Condition is False\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet reported"},
+		"all unknown": {with(unknown, silent, says(corev1.NodeMemoryPressure, unknown, silent), well[1], well[2]),
+			"Unknown NodeReadyUnknown * Node.Ready: " + silent,
+			"Unknown NodeHealthyUnknown * Node.Ready: " + silent + "\n* Node.MemoryPressure: " + silent},
+		"bad news before unknown ones": {with(unknown, "a", says(corev1.NodeMemoryPressure, yes, "b"), well[1], well[2]),
+			"Unknown NodeReadyUnknown * Node.Ready: a", "False NodeNotHealthy * Node.Ready: a\n* Node.MemoryPressure: b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := nodeFacts{Synced: true, Match: noderef.Match{Outcome: noderef.Matched, Node: tc.node}}.conditions()
-			if diff := cmp.Diff([]metav1.Condition{tc.ready, tc.healthy}, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			require.Equal(t, []string{"NodeReady=" + tc.ready, "NodeHealthy=" + tc.healthy}, textOf(got))
 		})
 	}
 }
 
-func TestAMachineWithoutANodeSaysWhy(t *testing.T) {
-	going := time.Unix(1, 0)
-	known := contract.MachineSpec{ProviderID: "a://b"}
-	infra := contract.Ref{Group: "g", Kind: "FakeMachine", Name: "m"}
-	joined := contract.NodeRef{Name: "n"}
-	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "a://other"}}
-	same := corev1.NodeSpec{ProviderID: "a://b"}
-	two := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: same}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: same}}
-	contested := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Spec: same}
-	rival := types.NamespacedName{Namespace: "ns", Name: "rival"}
-	me := contract.Metadata{Key: types.NamespacedName{Namespace: "ns", Name: "me"}}
+func TestAMachineWithoutANode(t *testing.T) {
+	state := func(id string, node contract.NodeRef, changes ...func(*contract.MachineState)) (s contract.MachineState) {
+		s.ProviderID, s.Node = id, node
+		for _, change := range changes {
+			change(&s)
+		}
+		return s
+	}
+	deleting := func(s *contract.MachineState) { s.Deleting = time.Unix(1, 0) }
+	infra := func(s *contract.MachineState) {
+		s.Infrastructure = contract.Ref{Group: "g", Kind: "FakeMachine", Name: "m"}
+	}
+	me := func(s *contract.MachineState) { s.Key = types.NamespacedName{Namespace: "ns", Name: "me"} }
+	const known = "a://b"
+	joined, never := contract.NodeRef{Name: "n"}, contract.NodeRef{}
+	node := func(name, id string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"}, Spec: corev1.NodeSpec{ProviderID: id}}
+	}
+	rival := []noderef.Claim{{Machine: types.NamespacedName{Namespace: "ns", Name: "rival"}}}
 	for name, tc := range map[string]struct {
 		match    noderef.Match
 		state    contract.MachineState
 		disowned bool
-		status   metav1.ConditionStatus
-		reason   string
-		says     string
+		want     string
 	}{
-		"no provider ID": {
-			match:  noderef.Match{Outcome: noderef.NoProviderID},
-			state:  contract.MachineState{MachineSpec: contract.MachineSpec{Infrastructure: infra}},
-			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for FakeMachine to report spec.providerID"},
-		"no provider ID, and its Node is gone": {
-			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Node: joined},
-			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted while the Machine still exists"},
-		"no provider ID, and its Node is there": {
-			match: noderef.Match{Outcome: noderef.NoProviderID}, disowned: true,
-			state:  contract.MachineState{Node: joined, Metadata: contract.Metadata{Deleting: going}},
-			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed, says: "Waiting for the machine to report spec.providerID"},
-		"no provider ID in a deletion": {
-			match: noderef.Match{Outcome: noderef.NoProviderID}, state: contract.MachineState{Metadata: contract.Metadata{Deleting: going}},
-			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
-		"no provider ID in a deletion, and its Node is gone": {
-			match:  noderef.Match{Outcome: noderef.NoProviderID},
-			state:  contract.MachineState{Node: joined, Metadata: contract.Metadata{Deleting: going}},
-			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted"},
-		"not joined": {
-			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known},
-			status: metav1.ConditionUnknown, reason: contract.ReasonInspectionFailed,
-			says: "Waiting for a Node with spec.providerID a://b to exist"},
-		"gone": {
-			match: noderef.Match{Outcome: noderef.NotFound}, state: contract.MachineState{MachineSpec: known, Node: joined},
-			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted while the Machine still exists"},
-		"gone in a deletion": {
-			match:  noderef.Match{Outcome: noderef.NotFound},
-			state:  contract.MachineState{MachineSpec: known, Node: joined, Metadata: contract.Metadata{Deleting: going}},
-			status: metav1.ConditionFalse, reason: ReasonNodeDeleted, says: "Node n has been deleted"},
-		"never there in a deletion": {
-			match:  noderef.Match{Outcome: noderef.NotFound},
-			state:  contract.MachineState{MachineSpec: known, Metadata: contract.Metadata{Deleting: going}},
-			status: metav1.ConditionUnknown, reason: ReasonNodeDoesNotExist, says: "Node does not exist"},
-		"taken over": {
-			match:  noderef.Match{Outcome: noderef.Stale, Other: other},
-			state:  contract.MachineState{MachineSpec: contract.MachineSpec{ProviderID: "a://b", Infrastructure: infra}, Node: joined},
-			status: metav1.ConditionFalse, reason: ReasonNodeDeleted,
-			says: `Node n is another machine's and is left alone: its spec.providerID is "a://other", this Machine's is "a://b": ` +
-				"correct that if it is wrong, or wait for a Node that has it"},
-		"claimed twice": {
-			match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: two}, state: contract.MachineState{MachineSpec: known},
-			status: metav1.ConditionUnknown, reason: contract.ReasonAmbiguousNode,
-			says: "several Nodes have spec.providerID a://b: a, b; delete those that are not this machine's"},
-		"another Machine's": {
-			match: noderef.Match{Outcome: noderef.Claimed, Other: contested, Rivals: []noderef.Claim{{Machine: rival}}},
-			state: contract.MachineState{MachineSpec: known, Metadata: me}, status: metav1.ConditionUnknown, reason: contract.ReasonNodeClaimed,
-			says: `Node n is left alone until it is clear whose it is: Machine ns/rival and this Machine ns/me both have spec.providerID "a://b": correct or delete those that are wrong`},
+		"no provider ID": {match: noderef.Match{Outcome: noderef.NoProviderID}, state: state("", never, infra),
+			want: "Unknown InspectionFailed Waiting for FakeMachine to report spec.providerID"},
+		"no provider ID, and its Node is gone": {match: noderef.Match{Outcome: noderef.NoProviderID}, state: state("", joined),
+			want: "False NodeDeleted Node n has been deleted while the Machine still exists"},
+		"no provider ID, and its Node is there": {match: noderef.Match{Outcome: noderef.NoProviderID}, state: state("", joined, deleting),
+			disowned: true, want: "Unknown InspectionFailed Waiting for the machine to report spec.providerID"},
+		"no provider ID in a deletion": {match: noderef.Match{Outcome: noderef.NoProviderID}, state: state("", never, deleting),
+			want: "Unknown NodeDoesNotExist Node does not exist"},
+		"no provider ID in a deletion, and its Node is gone": {match: noderef.Match{Outcome: noderef.NoProviderID},
+			state: state("", joined, deleting), want: "False NodeDeleted Node n has been deleted"},
+		"not joined": {match: noderef.Match{Outcome: noderef.NotFound}, state: state(known, never),
+			want: "Unknown InspectionFailed Waiting for a Node with spec.providerID a://b to exist"},
+		"gone": {match: noderef.Match{Outcome: noderef.NotFound}, state: state(known, joined),
+			want: "False NodeDeleted Node n has been deleted while the Machine still exists"},
+		"gone in a deletion": {match: noderef.Match{Outcome: noderef.NotFound}, state: state(known, joined, deleting),
+			want: "False NodeDeleted Node n has been deleted"},
+		"never there in a deletion": {match: noderef.Match{Outcome: noderef.NotFound}, state: state(known, never, deleting),
+			want: "Unknown NodeDoesNotExist Node does not exist"},
+		"taken over": {match: noderef.Match{Outcome: noderef.Stale, Other: node("n", "a://other")}, state: state(known, joined, infra),
+			want: `False NodeDeleted Node n is another machine's and is left alone: its spec.providerID is "a://other", this Machine's is "a://b"` +
+				": correct that if it is wrong, or wait for a Node that has it"},
+		"claimed twice": {match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: []*corev1.Node{node("a", known), node("b", known)}},
+			state: state(known, never),
+			want:  "Unknown AmbiguousNode several Nodes have spec.providerID a://b: a, b; delete those that are not this machine's"},
+		"another Machine's": {match: noderef.Match{Outcome: noderef.Claimed, Other: node("n", known), Rivals: rival},
+			state: state(known, never, me),
+			want: "Unknown NodeClaimed Node n is left alone until it is clear whose it is: Machine ns/rival and this Machine ns/me both have " +
+				`spec.providerID "a://b": correct or delete those that are wrong`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := []metav1.Condition{
-				engine.Condition(contract.ConditionNodeReady, tc.status, tc.reason, tc.says),
-				engine.Condition(ConditionNodeHealthy, tc.status, tc.reason, tc.says),
-			}
-			if diff := cmp.Diff(want, nodeFacts{Synced: true, Match: tc.match, State: &tc.state, Disowned: tc.disowned}.conditions()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			got := nodeFacts{Synced: true, Match: tc.match, State: &tc.state, Disowned: tc.disowned}.conditions()
+			require.Equal(t, []string{"NodeReady=" + tc.want, "NodeHealthy=" + tc.want}, textOf(got))
 		})
 	}
 }
@@ -204,6 +187,188 @@ func TestWhatCouldNotBeReadIsUnknownInEachConditionAndNoNodeIsTaken(t *testing.T
 			}
 			require.ElementsMatch(t, tc.want, got)
 			require.True(t, s.Update.Node.Keeps(), "another Machine may have it")
+		})
+	}
+}
+
+// nodeFacts are what a pass has read about the Node of a Machine.
+type nodeFacts struct {
+	Synced   bool
+	Match    noderef.Match
+	State    *contract.MachineState
+	Disowned bool // the recorded Node exists
+	Cluster  external.ClusterView
+}
+
+func (f nodeFacts) conditions() []metav1.Condition {
+	s := &Scope{NodesSynced: f.Synced, Node: f.Match, Workload: Workload{Nodes: unlistedNodes{}}}
+	s.Cluster = f.Cluster
+	if f.State != nil {
+		s.State = *f.State
+	}
+	if f.Disowned {
+		s.Workload.Nodes = namedNodes{}
+	}
+	return s.nodeConditions()
+}
+
+func TestAMachineWaitsForItsClusterBeforeItLooksForItsNode(t *testing.T) {
+	const (
+		infrastructure = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
+		controlPlane   = "Waiting for Cluster control plane to be initialized"
+	)
+	node := noderef.Match{Outcome: noderef.Matched, Node: nodeWith(says(corev1.NodeReady, corev1.ConditionTrue, ""))}
+	none := noderef.Match{Outcome: noderef.NotFound}
+	deleting := contract.Metadata{Deleting: time.Unix(1, 0)}
+	view := func(infrastructure, controlPlane bool) external.ClusterView {
+		return external.ClusterView{Presence: external.Present, State: contract.ClusterState{
+			InfrastructureProvisioned: infrastructure, ControlPlaneInitialized: controlPlane}}
+	}
+	for name, tc := range map[string]struct {
+		facts nodeFacts
+		state contract.MachineState
+		want  string // the message of InspectionFailed, empty when something else is said
+	}{
+		"nothing is there":                   {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)}, want: infrastructure},
+		"the infrastructure is":              {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)}, want: controlPlane},
+		"even though its Node is":            {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, false)}, want: controlPlane},
+		"and while its Nodes cannot be read": {facts: nodeFacts{Cluster: view(false, false)}, want: infrastructure},
+		"all is there":                       {facts: nodeFacts{Synced: true, Match: node, Cluster: view(true, true)}},
+		"there are no Clusters":              {facts: nodeFacts{Synced: true, Match: node}},
+		"the Cluster could not be read": {
+			facts: nodeFacts{Synced: true, Match: node, Cluster: external.ClusterView{Presence: external.Unread}}},
+		"the Cluster is gone": {
+			facts: nodeFacts{Synced: true, Match: node, Cluster: external.ClusterView{Presence: external.Absent}}},
+		"in a deletion its Node is not hidden": {facts: nodeFacts{Synced: true, Match: node, Cluster: view(false, false)},
+			state: contract.MachineState{Metadata: deleting}},
+		"nor that it is gone": {facts: nodeFacts{Synced: true, Match: none, Cluster: view(false, false)},
+			state: contract.MachineState{Metadata: deleting, Node: contract.NodeRef{Name: "n"}}},
+		"in a deletion of one that never had it": {facts: nodeFacts{Synced: true, Match: none, Cluster: view(true, false)},
+			state: contract.MachineState{Metadata: deleting}, want: controlPlane},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.State = &tc.state
+			got := tc.facts.conditions()
+			want := bothOfNode(metav1.ConditionUnknown, contract.ReasonInspectionFailed, tc.want)
+			require.Equal(t, tc.want != "", cmp.Equal(want, got))
+		})
+	}
+}
+
+func TestTheMessageAboutUnreadNodes(t *testing.T) {
+	key := types.NamespacedName{Namespace: "ns", Name: "c"}
+	down := fmt.Errorf("nodes: %w", &cluster.NotConnectedError{Cluster: key, Reason: cluster.ReasonUnreachable, Err: errors.New("refused"),
+		LastSeen: time.Unix(1_700_000_000, 0)})
+	for name, tc := range map[string]struct {
+		scope *Scope
+		says  string
+	}{
+		"a connection that is lost": {scope: &Scope{NodesErr: down}, says: down.Error()},
+		"the reason is unknown":     {scope: &Scope{NodesErr: errors.New("attempt 17 failed")}, says: "Please check controller logs for errors"},
+		"the first list":            {scope: &Scope{cluster: key}, says: "Waiting for the first list of Nodes of cluster ns/c"},
+		"the first list of all":     {scope: &Scope{}, says: "Waiting for the first list of Nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.says, tc.scope.nodesUnread()[0].Message)
+		})
+	}
+}
+
+func TestTheReportOfAMachineWhoseNodeCannotBeRead(t *testing.T) {
+	now := time.Unix(1000, 0)
+	down := func(reason cluster.Reason) error {
+		return &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: reason}
+	}
+	const minute = time.Minute
+	ready := engine.Condition(contract.ConditionNodeReady, metav1.ConditionTrue, ReasonNodeReady, "")
+	said := engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, contract.ReasonConnectionDown, "")
+	for name, tc := range map[string]struct {
+		err    error
+		stored metav1.Condition
+		since  time.Duration // for how long the Nodes are unread
+		want   string        // empty: the stored condition stays
+		again  time.Duration
+	}{
+		"it has just happened":    {err: down(cluster.ReasonUnreachable), stored: ready, again: 5 * minute},
+		"it happened a while ago": {err: down(cluster.ReasonUnreachable), stored: ready, since: minute, again: 4 * minute},
+		"it happened long ago": {err: down(cluster.ReasonUnreachable), stored: ready, since: 5 * minute,
+			want: contract.ReasonConnectionDown},
+		"the Machine waits for its Node": {err: down(cluster.ReasonUnreachable), want: contract.ReasonConnectionDown,
+			stored: engine.Condition(contract.ConditionNodeReady, metav1.ConditionUnknown, contract.ReasonInspectionFailed, "")},
+		"it said so before":            {err: down(cluster.ReasonUnreachable), stored: said, want: contract.ReasonConnectionDown},
+		"the process has just begun":   {err: down(cluster.ReasonConnecting), stored: said},
+		"and the Machine too":          {err: down(cluster.ReasonConnecting), want: contract.ReasonConnectionDown},
+		"the process ends":             {err: down(cluster.ReasonStopped), stored: ready},
+		"by a connection of one's own": {err: cluster.ErrNotConnected, stored: said, want: contract.ReasonConnectionDown},
+		"the first list is not there":  {want: contract.ReasonInspectionFailed},
+		"the first list after a start": {stored: ready},
+		"a list that was there before": {err: cluster.ErrNotSynced, stored: ready, since: 5 * minute, want: contract.ReasonInspectionFailed},
+		"the reason is not understood": {err: errors.New("attempt 17 failed"), want: contract.ReasonInternalError},
+		"and it was well a moment ago": {err: errors.New("attempt 17 failed"), stored: ready, again: 5 * minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := attached(&Scope{
+				Scope: base{Now: now}, NodesErr: tc.err, Workload: Workload{Nodes: unlistedNodes{}},
+				env: testReconciler(testKind(), Ports{}, Options{ConnectionGrace: 5 * minute}),
+			})
+			if tc.stored.Type != "" {
+				s.Stored = bothOfNode(tc.stored.Status, tc.stored.Reason, "")
+			}
+			if tc.since > 0 {
+				s.memory.unreadSince = now.Add(-tc.since)
+			}
+			_, err := nodeStep(t.Context(), s)
+			require.Equal(t, tc.err != nil && !cluster.IsUnread(tc.err), err != nil)
+			s.keepUnread()
+			require.Equal(t, tc.again, s.RequeueAfter())
+			for _, kind := range []string{contract.ConditionNodeReady, ConditionNodeHealthy} {
+				got, _ := engine.Find(s.Asserted, kind)
+				require.Equal(t, tc.want, got.Reason, kind)
+			}
+		})
+	}
+}
+
+// unlistedNodes is an index whose first list is not complete.
+type unlistedNodes struct{ namedNodes }
+
+func (unlistedNodes) HasSynced() bool            { return false }
+func (unlistedNodes) ByName(string) *corev1.Node { return nil }
+
+// failing is a Drainer that cannot reach its cluster.
+type failing struct{ err error }
+
+func (f failing) Step(context.Context, runner.Request) (runner.Result, error) {
+	return runner.Result{}, f.err
+}
+func (failing) Release(string) {}
+
+func TestAConnectionThatIsLostDuringAPassIsNoErrorOfThePass(t *testing.T) {
+	lost := fmt.Errorf("patch: %w", &cluster.NotConnectedError{Cluster: types.NamespacedName{Name: "c"}, Reason: cluster.ReasonUnreachable})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Spec: corev1.NodeSpec{ProviderID: "a://b"}}
+	for name, step := range map[string]engine.StepFunc[*Scope]{
+		"propagate": propagateStep, "delete the Node": deleteNodeStage().run,
+		"drain": func(ctx context.Context, s *Scope) (Result, error) { return s.drain(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := attached(&Scope{
+				Scope: base{State: contract.MachineState{
+					Metadata:    contract.Metadata{Deleting: time.Unix(1, 0), Labels: map[string]string{"node-role.kubernetes.io/worker": ""}},
+					MachineSpec: contract.MachineSpec{ProviderID: "a://b"}, Node: contract.NodeRef{Name: "n", UID: "u"}}},
+				Node: noderef.Match{Outcome: noderef.Matched, Node: node}, NodesSynced: true,
+				Workload: Workload{Drainer: failing{lost}, Client: interceptor.NewClient(nil, interceptor.Funcs{
+					Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+						return lost
+					},
+					Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return lost },
+				})},
+				env: testReconciler(testKind(), Ports{}, Options{
+					Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}, Propagation: propagate.ClusterAPI(),
+				}),
+			})
+			result, err := step(t.Context(), s)
+			require.NoError(t, err)
+			require.Equal(t, engine.ConflictRetry, result.RequeueAfter)
 		})
 	}
 }

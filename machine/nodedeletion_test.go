@@ -22,7 +22,6 @@ import (
 )
 
 func TestAMachineDeletedBeforeItsNodeWasKnownTakesItAlong(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, atOnce)
 	early := w.machineWith("early", fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""})) // that takes its time
 	late := w.machineWith("late")
@@ -38,29 +37,26 @@ func TestAMachineDeletedBeforeItsNodeWasKnownTakesItAlong(t *testing.T) {
 	hold("early", "example.com/hold")
 	hold("late", "example.com/hold")
 	made("early")
-	w.create(fake.Node("n-early", "fake://x/early"), fake.Node("another", "fake://x/another"))
+	w.Create(fake.Node("n-early", "fake://x/early"), fake.Node("another", "fake://x/another"))
 	for _, m := range []*unstructured.Unstructured{early, late} {
-		require.NoError(t, w.client.Delete(t.Context(), m))
-		w.eventually("the deletion of the infrastructure", func() string {
-			if w.get(fake.InfraMachine(contract.V1Beta2, m.GetName())).GetDeletionTimestamp() == nil {
-				return "it was not asked for"
-			}
-			return ""
+		w.Delete(m)
+		w.Until("the deletion of the infrastructure", func() bool {
+			return w.Get(fake.InfraMachine(contract.V1Beta2, m.GetName())).GetDeletionTimestamp() != nil
 		})
 	}
-	w.eventually("the Node to be known", func() string { return diffOf("n-early", nodeNameOf(w.get(early))) })
+	w.Eventually("the Node to be known", func() string { return diffOf("n-early", nodeNameOf(w.Get(early))) })
 	hold("early", []string{}...)
-	w.goes(early)
+	w.Gone(early)
 	require.Nil(t, w.node("n-early"))
 	require.NotNil(t, w.node("another"))
 
 	t.Log("its Node joins while its machine is on the way out")
 	made("late")
-	w.eventually("the provider ID", func() string { return diffOf("fake://x/late", providerIDOf(w.get(late))) })
-	w.create(fake.Node("n-late", "fake://x/late"))
-	w.eventually("the Node to be known", func() string { return diffOf("n-late", nodeNameOf(w.get(late))) })
+	w.Eventually("the provider ID", func() string { return diffOf("fake://x/late", providerIDOf(w.Get(late))) })
+	w.Create(fake.Node("n-late", "fake://x/late"))
+	w.Eventually("the Node to be known", func() string { return diffOf("n-late", nodeNameOf(w.Get(late))) })
 	hold("late", []string{}...)
-	w.goes(late)
+	w.Gone(late)
 	require.Nil(t, w.node("n-late"))
 }
 
@@ -77,7 +73,6 @@ func diffOf(want, got string) string {
 }
 
 func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{machine: atOnce})
 	seconds := func(n int64) fake.Option {
 		return fake.WithField(n, "spec", "deletion", "nodeDeletionTimeoutSeconds")
@@ -96,9 +91,9 @@ func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T)
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "refused", errors.New("not yours"))
 	w.store.Inject(fake.Fault{Match: fake.Match("delete", node, "refused"), Err: forbidden, Times: -1})
 	for _, m := range []*unstructured.Unstructured{stuck, limited, refused} {
-		require.NoError(t, w.client.Delete(t.Context(), m))
+		w.Delete(m)
 	}
-	w.goes(limited, refused)
+	w.Gone(limited, refused)
 	require.NotNil(t, w.node("limited"))
 	require.NotNil(t, w.node("refused"))
 	w.conditionIs(stuck, contract.ConditionDeleting, contract.ReasonDeletingNode)
@@ -115,14 +110,12 @@ func TestANodeThatDoesNotGoIsAskedOnceAndWaitedForAsLongAsItsLimit(t *testing.T)
 			require.Contains(t, e.Note, "not yours")
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"limited": 1, "refused": 1}, notes); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	require.Empty(t, cmp.Diff(map[string]int{"limited": 1, "refused": 1}, notes), "events")
 	held := w.node("stuck")
 	base := client.MergeFrom(held.DeepCopy())
 	held.Finalizers = nil
 	require.NoError(t, w.client.Patch(t.Context(), held, base))
-	w.goes(stuck)
+	w.Gone(stuck)
 }
 
 // writesMachine reports whether a request wrote a Machine itself, as the last one of a deletion does.
@@ -132,15 +125,12 @@ func writesMachine(r fake.Request) bool {
 }
 
 func TestADeletionMakesFewRequests(t *testing.T) {
-	t.Parallel()
 	// However slow this test is, no stage lasts for as long as it would have to, to be worth a status.
 	w := newWorld(t, worldOptions{machine: machine.Options{Options: pass.Options{StatusDelay: time.Minute}}})
 	w.oneWasDeleted()
-	m := w.machineWith("m")
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	m := w.ready("m")
 	w.isQuiet()
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	w.Remove(m)
 	requests := w.store.Requests()
 	for len(requests) > 0 && !writesMachine(requests[len(requests)-1]) { // of a pass whose cache does not know yet that its Machine is gone
 		requests = requests[:len(requests)-1]
@@ -172,9 +162,8 @@ func TestADeletionMakesFewRequests(t *testing.T) {
 		"patch Machine": 2, // the record of the drain, and the finalizer
 	}
 	w.recorded(machine.EventNodeDrained, 2)
-	if diff := cmp.Diff(want, counts); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	require.Empty(t, w.Events(machine.EventVolumesDetached))
+	require.Empty(t, cmp.Diff(want, counts), "requests")
 }
 
 func TestANodeThatIsNotDrainedHasOneEventUntilTheDeletionEnds(t *testing.T) {
@@ -202,76 +191,30 @@ func TestANodeThatIsNotDrainedHasOneEventUntilTheDeletionEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			var v views
-			w := newWorld(t, worldOptions{machine: atOnce, ports: v.ports(), noCRDs: true, before: func(w *world) {
-				w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
-				w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
-			}})
+			w := newWorld(t, worldOptions{machine: atOnce, ports: v.ports(), noCRDs: true, before: providersByHand})
 			m := w.provisioned("m", "fake://x/m", append(tc.options, inCluster("c"))...)
 			w.setConfig("m", dataCreated("m"))
-			w.create(fake.Node("m", "fake://x/m"))
+			w.Create(fake.Node("m", "fake://x/m"))
 			w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 			v.set("c", tc.view)
 			infra := fake.InfraMachine(contract.V1Beta2, "m")
 			w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{"example.com/hold"}}})
-			require.NoError(t, w.client.Delete(t.Context(), m))
+			w.Delete(m)
 			require.Equal(t, "Waiting for FakeMachine m to be deleted",
 				w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion))
 			told := w.recorded(tc.reason, 1)[0]
 			require.Equal(t, []string{tc.kind, tc.says}, []string{told.Type, told.Note})
 			w.isQuiet()
 			w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})
-			w.goes(m)
-			require.Len(t, w.events(tc.reason), 1)
-			require.Empty(t, w.events(machine.EventNodeNotDeleted))
+			w.Gone(m)
+			require.Len(t, w.Events(tc.reason), 1)
+			require.Empty(t, w.Events(machine.EventNodeNotDeleted))
 		})
 	}
-}
-
-func TestANodeThatIsDrainedAndDeletedIsNotTalkedAbout(t *testing.T) {
-	t.Parallel()
-	w := byHandWorld(t, atOnce)
-	m := w.runningByHand("m", "fake://x/m")
-	infra := fake.InfraMachine(contract.V1Beta2, "m")
-	w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{"example.com/hold"}}})
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	require.Equal(t, "Waiting for FakeMachine m to be deleted",
-		w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion))
-	w.merge(infra, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})
-	w.goes(m)
-	require.Nil(t, w.node("m"))
-	require.Empty(t, w.events(machine.EventNodeNotDrained))
-	require.Empty(t, w.events(machine.EventNodeNotDeleted))
-}
-
-func TestANodeThatTheServerDoesNotKnowIsGoneAndOneItRefusesIsGivenUpInTime(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldOptions{machine: atOnce})
-	seconds := fake.WithField(int64(2), "spec", "deletion", "nodeDeletionTimeoutSeconds")
-	unknown, replaced := w.machineWith("unknown", seconds), w.machineWith("replaced", seconds)
-	node, resource := schema.GroupKind{Kind: "Node"}, schema.GroupResource{Resource: "nodes"}
-	w.conditionIs(unknown, contract.ConditionReady, contract.ReasonReady)
-	w.conditionIs(replaced, contract.ConditionReady, contract.ReasonReady)
-	w.store.Inject(fake.Fault{Match: fake.Match("delete", node, "unknown"), Err: apierrors.NewNotFound(resource, "unknown"), Times: -1})
-	conflict := apierrors.NewConflict(resource, "replaced", apierrors.NewBadRequest("another UID"))
-	w.store.Inject(fake.Fault{Match: fake.Match("delete", node, "replaced"), Err: conflict, Times: -1})
-	require.NoError(t, w.client.Delete(t.Context(), unknown))
-	require.NoError(t, w.client.Delete(t.Context(), replaced))
-	w.goes(unknown, replaced)
-	require.Contains(t, w.recorded(machine.EventNodeDeletionFailed, 1)[0].Note, "another UID")
-	attempts := func(name string, code int) int {
-		return w.store.CountRequests(func(r fake.Request) bool {
-			return fake.Match("delete", node, name)(r) && r.UserAgent == userAgent && r.Code == code
-		})
-	}
-	require.Equal(t, 1, attempts("unknown", http.StatusNotFound))
-	// Events cause attempts too, as many as the schedule makes passes of; an attempt that waits for nothing is made hundreds of times.
-	require.LessOrEqual(t, attempts("replaced", http.StatusConflict), 20, "each attempt waits longer than the one before")
 }
 
 func TestANodeThatDoesNotGoInTimeIsReportedWhileOthersHoldTheMachine(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, atOnce)
 	m := w.runningByHand("m", "fake://x/m")
 	hold := map[string]any{"finalizers": []string{contract.MachineFinalizer, "example.com/hold"}}
@@ -279,11 +222,11 @@ func TestANodeThatDoesNotGoInTimeIsReportedWhileOthersHoldTheMachine(t *testing.
 	node := w.node("m")
 	node.Finalizers = []string{"example.com/hold"}
 	require.NoError(t, w.client.Update(t.Context(), node))
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDeletionCompleted, "Deletion completed")
+	w.Delete(m)
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDeletionCompleted, "Deletion completed")
 	require.Contains(t, w.recorded(machine.EventNodeDeletionFailed, 1)[0].Note, "not completed within 1s: the Machine goes without")
 	w.isQuiet()
 	w.merge(m, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})
-	w.goes(m)
+	w.Gone(m)
 	require.NotNil(t, w.node("m"), "others hold it")
 }

@@ -24,7 +24,7 @@ import (
 // setConfig writes the status of a BootstrapConfig as its provider would.
 func (w *world) setConfig(name string, status map[string]any) {
 	w.t.Helper()
-	obj := w.get(fake.BootstrapConfig(contract.V1Beta2, name))
+	obj := w.Get(fake.BootstrapConfig(contract.V1Beta2, name))
 	before := obj.DeepCopy()
 	obj.Object["status"] = status
 	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), obj, client.MergeFrom(before)))
@@ -40,7 +40,7 @@ func (w *world) runningByHand(name, providerID string) *unstructured.Unstructure
 	w.t.Helper()
 	m := w.provisioned(name, providerID)
 	w.setConfig(name, dataCreated(name))
-	w.create(fake.Node(name, providerID))
+	w.Create(fake.Node(name, providerID))
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	return m
 }
@@ -51,7 +51,6 @@ func textAt(m *unstructured.Unstructured, path ...string) string {
 }
 
 func TestInfrastructureThatIsProvisionedBeforeTheBootstrapDataSkipsAPhase(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := w.provisioned("m", "fake://x/1")
 	w.reaches(m, "Provisioned")
@@ -60,47 +59,42 @@ func TestInfrastructureThatIsProvisionedBeforeTheBootstrapDataSkipsAPhase(t *tes
 
 // Defect of Cluster API: a user's own data never sets the flag, and the phase stays Pending.
 func TestDataThatTheUserGaveCountsAsCreated(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := fake.Machine("m", fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "bootstrap"))
-	w.create(fake.InfraMachine(contract.V1Beta2, "m"), m)
+	w.Create(fake.InfraMachine(contract.V1Beta2, "m"), m)
 	w.reaches(m, "Provisioning")
-	created, _, err := unstructured.NestedBool(w.get(m).Object, "status", "initialization", "bootstrapDataSecretCreated")
+	created, _, err := unstructured.NestedBool(w.Get(m).Object, "status", "initialization", "bootstrapDataSecretCreated")
 	require.NoError(t, err)
 	require.True(t, created)
-	require.Equal(t, contract.ReasonDataSecretProvided, conditionOf(w.get(m), contract.ConditionBootstrapConfigReady).Reason)
+	require.Equal(t, contract.ReasonDataSecretProvided, conditionOf(w.Get(m), contract.ConditionBootstrapConfigReady).Reason)
 }
 
 func TestInfrastructureThatTakesItsWordBackIsStillRead(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
 	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": false},
 		"addresses": []any{map[string]any{"type": "InternalIP", "address": "10.0.0.7"}}}, "fake://x/1")
-	w.eventually("the new address", func() string {
-		addresses, _, _ := unstructured.NestedSlice(w.get(m).Object, "status", "addresses")
+	w.Eventually("the new address", func() string {
+		addresses, _, _ := unstructured.NestedSlice(w.Get(m).Object, "status", "addresses")
 		return cmp.Diff([]any{map[string]any{"type": "InternalIP", "address": "10.0.0.7"}}, addresses)
 	})
-	require.Equal(t, contract.ReasonReady, conditionOf(w.get(m), contract.ConditionReady).Reason)
-	require.Equal(t, "Running", textAt(w.get(m), "status", "phase"))
+	require.Equal(t, contract.ReasonReady, conditionOf(w.Get(m), contract.ConditionReady).Reason)
+	require.Equal(t, "Running", textAt(w.Get(m), "status", "phase"))
 }
 
 func TestInfrastructureThatIsDeletedUnderARunningMachineIsReportedOnceAndWaitedFor(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
 	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}, "interruptible": true}, "fake://x/1")
-	w.eventually("the label of the Node", func() string {
-		if _, found := w.node("m").Labels[propagate.InterruptibleLabel]; !found {
-			return "it has none"
-		}
-		return ""
+	w.Until("the label of the Node", func() bool {
+		_, found := w.node("m").Labels[propagate.InterruptibleLabel]
+		return found
 	})
-	require.NoError(t, w.client.Delete(t.Context(), fake.InfraMachine(contract.V1Beta2, "m")))
+	w.Delete(fake.InfraMachine(contract.V1Beta2, "m"))
 	require.Equal(t, "FakeMachine has been deleted while the Machine still exists",
 		w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonDeleted))
 	w.isQuiet()
-	fresh := w.get(m)
+	fresh := w.Get(m)
 	require.Equal(t, "InvalidConfiguration", textAt(fresh, "status", "deprecated", "v1beta1", "failureReason"))
 	require.Equal(t, "Machine infrastructure resource FakeMachine default/m has been deleted after provisioning was completed",
 		textAt(fresh, "status", "deprecated", "v1beta1", "failureMessage"))
@@ -111,59 +105,41 @@ func TestInfrastructureThatIsDeletedUnderARunningMachineIsReportedOnceAndWaitedF
 }
 
 func TestABootstrapConfigThatIsDeletedLaterIsNoLoop(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
-	require.NoError(t, w.client.Delete(t.Context(), fake.BootstrapConfig(contract.V1Beta2, "m")))
+	w.Delete(fake.BootstrapConfig(contract.V1Beta2, "m"))
 	require.Equal(t, "FakeConfig does not exist", w.conditionIs(m, contract.ConditionBootstrapConfigReady, contract.ReasonDoesNotExist))
 	w.isQuiet()
-	fresh := w.get(m)
+	fresh := w.Get(m)
 	require.Equal(t, "* BootstrapConfigReady: FakeConfig does not exist", conditionOf(fresh, contract.ConditionReady).Message)
 	require.Equal(t, "m", textAt(fresh, "spec", "bootstrap", "dataSecretName"))
 }
 
 func TestANodeThatIsDeletedUnderItsMachineIsOneEventAndNoLoop(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
-	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
+	w.Delete(w.node("m"))
 	for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
 		require.Equal(t, "Node m has been deleted while the Machine still exists", w.conditionIs(m, kind, machine.ReasonNodeDeleted))
-		require.Equal(t, metav1.ConditionFalse, conditionOf(w.get(m), kind).Status)
+		require.Equal(t, metav1.ConditionFalse, conditionOf(w.Get(m), kind).Status)
 	}
 	w.isQuiet()
 	w.recorded(machine.ReasonNodeDeleted, 1)
-	require.Equal(t, "Running", textAt(w.get(m), "status", "phase"))
-}
-
-func TestANodeThatComesBackUnderAnotherNameIsTheMachines(t *testing.T) {
-	t.Parallel()
-	w := byHandWorld(t, machine.Options{})
-	m := w.runningByHand("m", "fake://x/1")
-	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
-	w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
-	w.create(fake.Node("other", "fake://x/1"))
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	w.eventually("the new name", func() string { return cmp.Diff("other", textAt(w.get(m), "status", "nodeRef", "name")) })
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
-	require.Nil(t, w.node("other"))
+	require.Equal(t, "Running", textAt(w.Get(m), "status", "phase"))
 }
 
 func TestAProviderIDThatChangesLaterTakesTheMachineToAnotherNode(t *testing.T) {
-	t.Parallel()
 	w := byHandWorld(t, machine.Options{})
 	m := w.runningByHand("m", "fake://x/1")
 	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/2")
 	message := w.conditionIs(m, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
 	require.Contains(t, message, `its spec.providerID is "fake://x/1", this Machine's is "fake://x/2"`)
 	w.isQuiet()
-	require.Equal(t, "fake://x/2", providerIDOf(w.get(m)))
-	w.create(fake.Node("second", "fake://x/2"))
+	require.Equal(t, "fake://x/2", providerIDOf(w.Get(m)))
+	w.Create(fake.Node("second", "fake://x/2"))
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	require.Equal(t, "second", textAt(w.get(m), "status", "nodeRef", "name"))
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	require.Equal(t, "second", textAt(w.Get(m), "status", "nodeRef", "name"))
+	w.Remove(m)
 	require.False(t, w.node("m").Spec.Unschedulable, "the Node that it had before is left alone")
 }
 
@@ -177,7 +153,6 @@ func defaults() []string {
 }
 
 func TestEveryStatusHasAllConditionsAndNoneIsUnknownWithoutAReason(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{machine: machine.Options{Options: pass.Options{StatusDelay: -1}}, infrastructure: fake.Infrastructure{
 		ProviderOptions: fake.ProviderOptions{Delay: fake.Constant(50 * time.Millisecond)}, NodeDelay: fake.Constant(50 * time.Millisecond)}})
 	list := &unstructured.UnstructuredList{}
@@ -186,8 +161,7 @@ func TestEveryStatusHasAllConditionsAndNoneIsUnknownWithoutAReason(t *testing.T)
 	require.NoError(t, err)
 	m := w.machineWith("m1")
 	w.conditionIs(m, contract.ConditionAvailable, contract.ReasonAvailable)
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	w.Remove(m)
 	statuses := 0
 	defer events.Stop()
 	for e := range events.ResultChan() {
@@ -205,32 +179,27 @@ func TestEveryStatusHasAllConditionsAndNoneIsUnknownWithoutAReason(t *testing.T)
 		var kinds []string
 		for _, c := range all {
 			kinds = append(kinds, c.Type)
-			if c.Reason == "" || (c.Status != metav1.ConditionTrue && c.Status != metav1.ConditionFalse && c.Message == "") {
-				t.Errorf("%s says nothing: %+v", c.Type, c)
-			}
+			require.False(t, c.Reason == "" || (c.Status != metav1.ConditionTrue && c.Status != metav1.ConditionFalse && c.Message == ""))
 		}
-		if diff := cmp.Diff(defaults(), kinds); diff != "" {
-			t.Errorf("status %d (-want +got):\n%s", statuses, diff)
-		}
+		require.Empty(t, cmp.Diff(defaults(), kinds), "status %d", statuses)
 	}
 	require.NotZero(t, statuses)
 }
 
 func TestAMachineIsAvailableAfterItsTimeAndShowsAnUpdateInPlace(t *testing.T) {
-	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	w := byHandWorld(t, machine.Options{Options: pass.Options{Clock: clock, StatusDelay: -1}})
 	m := fake.Machine("m", fake.WithField(int64(1), "spec", "minReadySeconds"))
-	w.create(fake.BootstrapConfig(contract.V1Beta2, "m"), fake.InfraMachine(contract.V1Beta2, "m"), m)
+	w.Create(fake.BootstrapConfig(contract.V1Beta2, "m"), fake.InfraMachine(contract.V1Beta2, "m"), m)
 	w.setInfra("m", map[string]any{"initialization": map[string]any{"provisioned": true}}, "fake://x/1")
 	w.setConfig("m", dataCreated("m"))
-	w.create(fake.Node("m", "fake://x/1"))
+	w.Create(fake.Node("m", "fake://x/1"))
 	w.conditionIs(m, contract.ConditionAvailable, machine.ReasonWaitingForMinReadySeconds)
 	clock.SetTime(clock.Now().Add(time.Second))
 	w.conditionIs(m, contract.ConditionAvailable, contract.ReasonAvailable)
 
 	mark := func(value any) {
-		base := w.get(m)
+		base := w.Get(m)
 		marked := base.DeepCopy()
 		annotations := marked.GetAnnotations()
 		delete(annotations, contract.PendingHooksAnnotation)
@@ -242,53 +211,19 @@ func TestAMachineIsAvailableAfterItsTimeAndShowsAnUpdateInPlace(t *testing.T) {
 	}
 	mark("")
 	w.reaches(m, "Updating")
-	require.Equal(t, "* Updating: In-place update in progress", conditionOf(w.get(m), contract.ConditionReady).Message)
+	require.Equal(t, "* Updating: In-place update in progress", conditionOf(w.Get(m), contract.ConditionReady).Message)
 	mark(nil)
 	w.reaches(m, "Running")
 }
 
-func TestTheConditionsOfAMachineOfV1Beta1StandInBothLists(t *testing.T) {
-	t.Parallel()
-	gvk := fake.MachineGVK().GroupKind().WithVersion("v1beta1")
-	reference := func(apiVersion, kind string) map[string]any {
-		return map[string]any{"apiVersion": apiVersion, "kind": kind, "namespace": "default", "name": "m1"}
-	}
-	w := newWorld(t, worldOptions{kind: contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta1).Machine)})
-	m := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"clusterName":       "demo",
-		"infrastructureRef": reference(fake.InfraMachineGVK(contract.V1Beta2).GroupVersion().String(), "FakeMachine"),
-		"bootstrap": map[string]any{
-			"configRef": reference(fake.BootstrapConfigGVK(contract.V1Beta2).GroupVersion().String(), "FakeConfig")},
-	}}}
-	m.SetGroupVersionKind(gvk)
-	m.SetNamespace("default")
-	m.SetName("m1")
-	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"), m)
-	w.says(contract.Unstructured(gvk, contract.LayoutsOf(contract.V1Beta1).Machine), m, contract.ConditionAvailable, contract.ReasonAvailable)
-	fresh := w.get(m)
-	for name, list := range map[string]contract.ConditionsField{
-		"v1beta2": contract.ConditionsAt("status", "v1beta2", "conditions"),
-		"v1beta1": contract.ConditionsAt("status", "conditions"),
-	} {
-		for _, kind := range defaults() {
-			if _, found, err := list.Find(fresh.Object, kind); !found || err != nil {
-				t.Errorf("%s is not in the list of %s: %v", kind, name, err)
-			}
-		}
-	}
-}
-
 func TestAMachineCostsFewWritesFromItsCreationToItsEnd(t *testing.T) {
-	t.Parallel()
 	// However slow this test is, only the first status, those that a step needs, and those that change the readiness are written.
 	w := newWorld(t, worldOptions{machine: machine.Options{Options: pass.Options{StatusDelay: time.Minute}}})
 	nodes, err := w.client.Watch(t.Context(), &corev1.NodeList{})
 	require.NoError(t, err)
 	defer nodes.Stop()
-	m := w.machineWith("m1")
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m)
+	m := w.ready("m1")
+	w.Remove(m)
 	w.recorded(machine.EventNodeDrained, 1)
 	counts := w.writes()
 	counts["Node"] = changesUntilDeleted(nodes) // A pass whose cache does not show the cordon yet repeats it, which changes nothing.
@@ -296,9 +231,7 @@ func TestAMachineCostsFewWritesFromItsCreationToItsEnd(t *testing.T) {
 	want := map[string]int{"FakeConfig": 2, "FakeMachine": 2, "Machine": 6, "Machine/status": 3, "Node": 3, "Event": 2}
 	require.Equal(t, 3, counts["Node"], "labels, cordon, deletion")
 	for kind, most := range want {
-		if counts[kind] > most {
-			t.Errorf("%s: want at most %d writes, got %d: %v", kind, most, counts[kind], counts)
-		}
+		require.LessOrEqual(t, counts[kind], most, kind)
 	}
 	require.Len(t, counts, len(want))
 	var node corev1.Node
@@ -325,17 +258,16 @@ func changesUntilDeleted(nodes watch.Interface) int {
 }
 
 func TestANodeThatIsNewToADeletionIsRecordedAtOnce(t *testing.T) {
-	t.Parallel()
 	// A status would wait for longer than this test does.
 	w := byHandWorld(t, machine.Options{Options: pass.Options{StatusDelay: time.Minute}})
 	m := w.runningByHand("m", "fake://x/1")
 	hook := contract.PreDrainHook + "/test"
 	w.annotate(m, map[string]any{hook: ""})
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	require.NoError(t, w.client.Delete(t.Context(), w.node("m")))
-	w.create(fake.Node("m", "fake://x/1"))
+	w.Delete(m)
+	w.Delete(w.node("m"))
+	w.Create(fake.Node("m", "fake://x/1"))
 	w.runningByHand("later", "fake://x/2") // who has seen its Node has seen the one before
 	w.annotate(m, map[string]any{hook: nil})
-	w.goes(m)
+	w.Gone(m)
 	require.Nil(t, w.node("m"))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/phases"
@@ -50,10 +51,7 @@ func newLife(t *testing.T, kind contract.Kind, phase machine.Step) *life {
 		Options: engine.Options{StatusDelay: -1}, Steps: l.steps(t, phase),
 	}}
 	l.world = newWorld(t, options)
-	l.m = &unstructured.Unstructured{}
-	l.m.SetGroupVersionKind(kind.GVK)
-	l.m.SetNamespace("default")
-	l.m.SetName("m1")
+	l.m = testenv.Object(kind.GVK, "m1")
 	l.m.SetFinalizers([]string{hold})
 	return l
 }
@@ -112,7 +110,7 @@ func (l *life) plays(acts ...act) {
 	for i, a := range acts {
 		a.what(l)
 		want := phases.Decision{Phase: a.phase, Reason: a.reason, Waiting: a.gate}
-		l.eventually(fmt.Sprintf("act %d: %s because of %s", i, a.phase, a.reason), func() string {
+		l.Eventually(fmt.Sprintf("act %d: %s because of %s", i, a.phase, a.reason), func() string {
 			l.mu.Lock()
 			decided := l.decided
 			l.mu.Unlock()
@@ -127,23 +125,21 @@ func (l *life) plays(acts ...act) {
 		})
 	}
 	for _, r := range l.store.Requests() { // a conflict is with what the test wrote meanwhile
-		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.Code != http.StatusConflict && r.GVK.Kind != "Event" {
-			l.t.Errorf("a write was rejected: %+v", r)
-		}
+		require.False(l.t, r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.Code != http.StatusConflict && r.GVK.Kind != "Event")
 	}
 }
 
 func (l *life) state() contract.MachineState {
 	l.t.Helper()
 	var state contract.MachineState
-	require.NoError(l.t, l.kind.Adapter.Read(l.get(l.m), &state))
+	require.NoError(l.t, l.kind.Adapter.Read(l.Get(l.m), &state))
 	return state
 }
 
 func says(annotation, value string) func(*life) {
 	return func(l *life) {
 		l.t.Helper()
-		fresh := l.get(l.m)
+		fresh := l.Get(l.m)
 		base := fresh.DeepCopy()
 		annotations := fresh.GetAnnotations()
 		if annotations == nil {
@@ -158,20 +154,20 @@ func says(annotation, value string) func(*life) {
 	}
 }
 
-func created(l *life) { l.create(l.m.DeepCopy()) }
+func created(l *life) { l.Create(l.m.DeepCopy()) }
 
 // held creates a Machine that is held back.
 func held(l *life) {
 	m := l.m.DeepCopy()
 	m.SetAnnotations(map[string]string{machine.KubermaticInitializers: "wait"})
-	l.create(m)
+	l.Create(m)
 }
 
 // joins has a Node appear that is not Ready; it registers with that, or the kubelet of the store would make it Ready.
 func joins(l *life) {
 	node := fake.Node("m1", "fake://m1")
 	node.Status.Conditions = conditionsOf(corev1.ConditionFalse)
-	l.create(node)
+	l.Create(node)
 }
 
 func nodeIs(ready corev1.ConditionStatus) func(*life) {
@@ -196,11 +192,10 @@ func conditionsOf(ready corev1.ConditionStatus) []corev1.NodeCondition {
 // deleted asks for the deletion, which waits for a hook before the machine itself goes.
 func deleted(l *life) {
 	says(holdHook, "a person")(l)
-	require.NoError(l.t, l.client.Delete(l.t.Context(), l.m.DeepCopy()))
+	l.Delete(l.m.DeepCopy())
 }
 
 func TestAMachineLivesInTheWordsOfClusterAPI(t *testing.T) {
-	t.Parallel()
 	kind := contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	newLife(t, kind, machine.PhaseStep(phases.ClusterAPI(), machine.ClusterAPIFacts)).plays(
 		act{created, phases.Pending, "WaitingForBootstrapData", phases.GateBootstrapData},
@@ -231,7 +226,6 @@ func TestAMachineLivesInTheWordsOfClusterAPIV1Alpha3(t *testing.T) {
 		{deleted, phases.Deleting, "DeletionRequested", phases.GateDeletion},
 	}
 	t.Run("the Node appears first", func(t *testing.T) {
-		t.Parallel()
 		l := newLife(t, kind, step)
 		l.plays(begun...)
 		l.plays(act{joins, phases.Provisioned, "NodeAppeared", phases.GateInfrastructure},
@@ -239,7 +233,6 @@ func TestAMachineLivesInTheWordsOfClusterAPIV1Alpha3(t *testing.T) {
 		l.plays(ends...)
 	})
 	t.Run("the infrastructure is ready first", func(t *testing.T) {
-		t.Parallel()
 		l := newLife(t, kind, step)
 		l.plays(begun...)
 		l.plays(act{says(sayProvisioned, "yes"), phases.Provisioning, "InfrastructureReady", phases.GateNode},
@@ -249,7 +242,6 @@ func TestAMachineLivesInTheWordsOfClusterAPIV1Alpha3(t *testing.T) {
 }
 
 func TestAMachineLivesInTheWordsOfKubermatic(t *testing.T) {
-	t.Parallel()
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "Machine"},
 		contract.KubermaticLayouts().Machine)
 	kind.StatusSubresource = false
@@ -276,7 +268,6 @@ func TestAMachineLivesInTheWordsOfKubermatic(t *testing.T) {
 }
 
 func TestAMachineLivesInTheWordsOfGardener(t *testing.T) {
-	t.Parallel()
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
 		contract.GardenerLayouts().Machine)
 	newLife(t, kind, machine.PhaseStep(phases.Gardener(), machine.GardenerFacts)).plays(
@@ -297,12 +288,11 @@ func TestAMachineLivesInTheWordsOfGardener(t *testing.T) {
 
 // A Machine that machine-controller-manager left as Failed stays so until its Node is healthy.
 func TestAMachineOfGardenersThatFailedStaysSoUntilItsNodeIsHealthy(t *testing.T) {
-	t.Parallel()
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"},
 		contract.GardenerLayouts().Machine)
 	failed := func(l *life) {
 		l.t.Helper()
-		fresh := l.get(l.m)
+		fresh := l.Get(l.m)
 		base := fresh.DeepCopy()
 		require.NoError(l.t, unstructured.SetNestedField(fresh.Object, string(phases.Failed), "status", "currentStatus", "phase"))
 		require.NoError(l.t, l.client.Status().Patch(l.t.Context(), fresh, client.MergeFrom(base)))

@@ -110,7 +110,6 @@ func (w *world) annotate(m *unstructured.Unstructured, annotations map[string]an
 
 // The kubeconfig of the Cluster never existed, so whether the host has a Node is not known.
 func TestADeletionWithoutAKubeconfig(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{ports: func(mgr ctrl.Manager, p *machine.Ports) {
 		(&views{}).ports("none")(mgr, p)
 		p.NodesOf = func(types.NamespacedName) (machine.Workload, error) {
@@ -119,17 +118,14 @@ func TestADeletionWithoutAKubeconfig(t *testing.T) {
 	}})
 	m := w.machineWith("m1", inCluster("lost"))
 	w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonReady)
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode,
+	w.Delete(m)
+	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode,
 		"there is no kubeconfig; to go on without, set the annotation "+contract.ExcludeDrain+" or a timeout of the drain, or delete the Cluster")
-	w.change(m, func(u *unstructured.Unstructured) {
-		require.NoError(t, unstructured.SetNestedField(u.Object, int64(1), "spec", "deletion", "nodeDrainTimeoutSeconds"))
-	})
-	w.goes(m)
+	w.Change(m, fake.WithField(int64(1), "spec", "deletion", "nodeDrainTimeoutSeconds"))
+	w.Gone(m)
 }
 
 func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
-	t.Parallel()
 	gone := "gone"
 	var v views
 	w := newWorld(t, worldOptions{machine: atOnce, ports: v.ports(gone)})
@@ -171,7 +167,7 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 	v.set("unknown", func(v *external.ClusterView) {
 		v.ControlPlane = external.Object{Ref: plane.Ref, Presence: external.Unread}
 	})
-	require.NoError(t, w.client.Delete(t.Context(), machines["unknown"]))
+	w.Delete(machines["unknown"])
 	message := w.conditionIs(machines["unknown"], contract.ConditionDeleting, contract.ReasonDeleting)
 	require.Contains(t, message, "the control plane Plane p could not be read")
 	require.False(t, w.node("unknown").Spec.Unschedulable)
@@ -181,13 +177,11 @@ func TestANodeIsLeftAsItIsWhereItGoesWithItsCluster(t *testing.T) {
 	}
 	for name, m := range machines {
 		w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
-		if got := w.node(name).Spec.Unschedulable; got != cases[name].cared {
-			t.Errorf("%s: cordoned: want %v, got %v", name, cases[name].cared, got)
-		}
+		require.Equal(t, cases[name].cared, w.node(name).Spec.Unschedulable, "%s: cordoned", name)
 		w.annotate(m, map[string]any{preTerminate: nil})
 	}
 	for name, m := range machines {
-		w.goes(m, fake.InfraMachine(contract.V1Beta2, name), fake.BootstrapConfig(contract.V1Beta2, name))
+		w.Gone(m, fake.InfraMachine(contract.V1Beta2, name), fake.BootstrapConfig(contract.V1Beta2, name))
 		if left := w.node(name) != nil; left == cases[name].cared {
 			t.Errorf("%s: the Node is left: %v", name, left)
 		}
@@ -199,32 +193,29 @@ func (w *world) isDrainedBeforeItGoes(m *unstructured.Unstructured) {
 	w.t.Helper()
 	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": ""})
-	require.NoError(w.t, w.client.Delete(w.t.Context(), m))
+	w.Delete(m)
 	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	require.True(w.t, w.node(m.GetName()).Spec.Unschedulable, "its Node was drained")
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": nil})
-	w.goes(m)
+	w.Gone(m)
 	require.Nil(w.t, w.node(m.GetName()))
 }
 
 func TestAWorkerOfAnEmbeddersKindIsDrainedInAClusterOfClusterAPI(t *testing.T) {
-	t.Parallel()
 	kind := contract.Unstructured(schema.GroupVersionKind{Group: "edge.example.com", Version: "v1", Kind: "EdgeMachine"},
 		contract.LayoutsOf(contract.V1Beta2).Machine)
 	w := newWorld(t, worldOptions{kind: kind, clusters: true, machine: atOnce})
 	w.cluster("demo")
 	m := fake.Machine("m1")
 	m.SetGroupVersionKind(kind.GVK)
-	w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"), m)
+	w.Create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"), m)
 	w.isDrainedBeforeItGoes(m) // the control plane's Machines are of Cluster API's kind, and in no cache here
 }
 
 func TestThatAClusterHasNoControlPlaneMachinesIsAskedOnceForEachMachine(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true, machine: atOnce})
 	w.cluster("demo")
-	m := w.machineWith("m1", fake.WithAnnotations(map[string]string{contract.PreTerminateHook + "/look": ""}))
-	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	m := w.ready("m1", fake.WithAnnotations(map[string]string{contract.PreTerminateHook + "/look": ""}))
 	lists := func() (n int) {
 		for _, r := range w.store.Requests() {
 			if r.UserAgent == userAgent && r.Verb == "list" && r.GVK.Kind == "Machine" {
@@ -234,12 +225,12 @@ func TestThatAClusterHasNoControlPlaneMachinesIsAskedOnceForEachMachine(t *testi
 		return n
 	}
 	before := lists()
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.Delete(m)
 	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook)
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/look": nil, contract.PreTerminateHook + "/again": ""})
-	w.conditionSays(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook, "again")
+	w.conditionIs(m, contract.ConditionDeleting, machine.ReasonWaitingForPreTerminateHook, "again")
 	w.annotate(m, map[string]any{contract.PreTerminateHook + "/again": nil})
-	w.goes(m)
+	w.Gone(m)
 	require.Equal(t, 1, lists()-before)
 }
 
@@ -256,17 +247,14 @@ func (n narrowed) List(ctx context.Context, list client.ObjectList, options ...c
 }
 
 func TestAControlPlaneThatTheCacheLeavesOutIsNotNone(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true, machine: atOnce,
 		ports: func(_ ctrl.Manager, p *machine.Ports) { p.Cache = narrowed{p.Cache} }})
 	w.cluster("demo")
-	member := w.machineWith("cp1", fake.WithLabels(map[string]string{contract.ControlPlaneLabel: ""}))
-	w.conditionIs(member, contract.ConditionReady, contract.ReasonReady)
+	w.ready("cp1", fake.WithLabels(map[string]string{contract.ControlPlaneLabel: ""}))
 	w.isDrainedBeforeItGoes(w.machineWith("m1"))
 }
 
 func TestAMachineWhoseClusterCannotBeReachedWaitsOrGoesAsItsLimitsSay(t *testing.T) {
-	t.Parallel()
 	server := newFar(1)
 	server.up()
 	f := newFarWorld(t, machine.Options{Options: pass.Options{StatusDelay: -1}, ConnectionGrace: -1}, map[string]*far{"a": server})
@@ -281,22 +269,22 @@ func TestAMachineWhoseClusterCannotBeReachedWaitsOrGoesAsItsLimitsSay(t *testing
 	limits := map[string]any{"spec": map[string]any{"deletion": map[string]any{
 		"nodeDrainTimeoutSeconds": 1, "nodeVolumeDetachTimeoutSeconds": 1, "nodeDeletionTimeoutSeconds": 1}}}
 	f.merge(hasty, limits)
-	require.NoError(t, f.client.Delete(t.Context(), patient))
-	require.NoError(t, f.client.Delete(t.Context(), hasty))
-	f.conditionSays(patient, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
+	f.Delete(patient)
+	f.Delete(hasty)
+	f.conditionIs(patient, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
 
 	t.Log("with limits it goes, and one after another: no stage is left out before its time")
-	f.goes(hasty, fake.InfraMachine(contract.V1Beta2, "hasty"))
+	f.Gone(hasty, fake.InfraMachine(contract.V1Beta2, "hasty"))
 
 	t.Log("without, it waits; a limit that is set later counts from the recorded start")
-	fresh := f.get(patient)
+	fresh := f.Get(patient)
 	require.Equal(t, contract.ReasonDrainingNode, conditionOf(fresh, contract.ConditionDeleting).Reason)
 	require.NotEmpty(t, startOf(fresh, "nodeDrainStartTime"))
-	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "patient")).GetDeletionTimestamp())
+	require.Nil(t, f.Get(fake.InfraMachine(contract.V1Beta2, "patient")).GetDeletionTimestamp())
 	f.mergeStatus(patient, map[string]any{
 		"deletion": map[string]any{"nodeDrainStartTime": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)}})
 	f.merge(patient, limits)
-	f.goes(patient)
+	f.Gone(patient)
 	require.NotNil(t, f.nodeIn(server, "n1"))
 	require.NotNil(t, f.nodeIn(server, "n2"))
 }
@@ -310,27 +298,26 @@ func (f *far) reads(nodes bool) {
 
 // The server is back before anybody has heard of the Node that joined, and took pods, while it was lost.
 func TestAMachineWhoseNodeJoinedDuringAnOutageIsDrainedAllTheSame(t *testing.T) {
-	t.Parallel()
 	server := newFar(1)
 	server.up()
 	f := newFarWorld(t, machine.Options{ConnectionGrace: -1}, map[string]*far{"a": server})
 	m := f.provisionedIn("a", "m", "fake://x/1")
 	f.joins(server, "another", "fake://x/2")
-	f.conditionSays(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
+	f.conditionIs(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
 	server.down()
 	f.conditionIs(m, contract.ConditionNodeReady, contract.ReasonConnectionDown)
 	f.joins(server, "n", "fake://x/1")
-	require.NoError(t, f.client.Delete(t.Context(), m))
-	f.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
+	f.Delete(m)
+	f.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
 
 	server.reads(false)
 	server.up()
-	f.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "Nodes of cluster default/a cannot be listed")
+	f.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "Nodes of cluster default/a cannot be listed")
 	f.isLeftAlone("m")
-	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "m")).GetDeletionTimestamp())
+	require.Nil(t, f.Get(fake.InfraMachine(contract.V1Beta2, "m")).GetDeletionTimestamp())
 
 	server.reads(true)
-	f.goes(m)
+	f.Gone(m)
 	require.Nil(t, f.nodeIn(server, "n"), "it was found")
 	require.NotZero(t, server.CountRequests(func(r fake.Request) bool { return r.IsWrite() && r.Name == "n" }))
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,85 +18,65 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-func TestWhatIsDoneAboutANodeFollowsFromItsCluster(t *testing.T) {
-	at := time.Unix(1, 0)
-	stays := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
-	type careFacts struct {
-		view    external.ClusterView
-		hasNode bool
-	}
-	with := func(change func(*external.ClusterView)) careFacts {
-		view := stays
-		change(&view)
-		return careFacts{view, true}
-	}
-	plane := present("Plane")
-	broken := plane
+func TestNodeCare(t *testing.T) {
+	type view = *external.ClusterView
+	at, plane := time.Unix(1, 0), present("Plane")
+	broken, none := plane, contract.Opt[int]{}
 	broken.Problem = external.Problem{Message: "it is broken"}
+	const going, noMembers = "the control plane is being deleted", "no control plane members"
+	const uncounted = "the cluster stays: its control plane has no Machines of this kind that could be counted"
 	for name, tc := range map[string]struct {
-		facts careFacts
-		want  nodeCare
-		says  string
+		change func(view) // of a Cluster that stays
+		want   nodeCare
+		why    string
 	}{
-		"there are no Clusters": {careFacts{hasNode: true}, careDrainAndDelete, "the Machine belongs to no Cluster"},
-		"there is no Node":      {careFacts{view: stays}, careNone, "the Machine has no Node"},
-		"no Node, and an unread Cluster": {careFacts{view: external.ClusterView{Presence: external.Unread}}, careNone,
-			"the Machine has no Node"},
-		"the Cluster stays": {with(func(*external.ClusterView) {}), careDrainAndDelete, "the cluster stays"},
-		"the Cluster goes": {with(func(v *external.ClusterView) { v.State.Deleting = at }), careNone,
-			"the Cluster is being deleted"},
-		"the Cluster is gone": {with(func(v *external.ClusterView) { v.Presence = external.Absent }), careNone,
-			"the Cluster no longer exists"},
-		"the Cluster is unread": {with(func(v *external.ClusterView) { v.Presence = external.Unread }), careUnknown,
-			"the Cluster could not be read yet"},
-		"the kind Cluster is missing": {with(func(v *external.ClusterView) { v.Presence = external.KindMissing }), careUnknown,
-			"the Cluster could not be read yet"},
-		"the control plane is missing": {with(func(v *external.ClusterView) { v.ControlPlane = external.Object{Presence: external.Absent} }),
-			careDrainAndDelete, "the cluster stays"},
-		"the control plane's kind is too": {
-			with(func(v *external.ClusterView) {
-				v.ControlPlane = external.Object{
-					Presence: external.KindMissing}
-			}), careDrainAndDelete, "the cluster stays"},
-		"the control plane is unread": {with(func(v *external.ClusterView) {
-			v.ControlPlane = external.Object{Presence: external.Unread, Ref: plane.Ref}
-		}),
-			careUnknown, "the control plane Plane m could not be read"},
-		"the control plane is no use": {with(func(v *external.ClusterView) { v.ControlPlane = broken }),
-			careUnknown, "the control plane Plane m could not be read: it is broken"},
-		"the control plane goes": {with(func(v *external.ClusterView) { v.ControlPlane = leaving(plane) }), careNone,
-			"the control plane is being deleted"},
-		"the control plane says that": {with(func(v *external.ClusterView) { v.ControlPlane, v.ControlPlaneState.Deleting = plane, at }),
-			careNone, "the control plane is being deleted"},
-		"the control plane is elsewhere": {with(func(v *external.ClusterView) {
-			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane = plane, true
-			v.ActiveControlPlaneMachines = contract.Some(0)
-		}), careDrainAndDelete, "the control plane is managed elsewhere"},
-		"its members are not counted": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Opt[int]{} }),
-			careUnknown, "the Machines of the control plane could not be counted yet"},
-		"its members cannot be counted by this kind": {with(func(v *external.ClusterView) {
-			v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = contract.Opt[int]{}, true
-		}), careDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
-		"its members are not counted, and its object is there": {with(func(v *external.ClusterView) {
-			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = plane, contract.Opt[int]{}, true
-		}), careDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"},
-		"its members are not counted, and it goes": {with(func(v *external.ClusterView) {
-			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = leaving(plane), contract.Opt[int]{}, true
-		}), careNone, "the control plane is being deleted"},
-		"its members are not counted, and the Cluster goes": {with(func(v *external.ClusterView) {
-			v.State.Deleting, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = at, contract.Opt[int]{}, true
-		}), careNone, "the Cluster is being deleted"},
-		"the last member goes": {with(func(v *external.ClusterView) { v.ActiveControlPlaneMachines = contract.Some(0) }), careNone,
-			"no control plane members"},
-		"there is no member, and no object of a control plane": {with(func(v *external.ClusterView) {
-			v.ControlPlane, v.ActiveControlPlaneMachines = external.Object{Presence: external.Absent}, contract.Some(0)
-		}), careNone, "no control plane members"},
+		"the Cluster stays":           {func(view) {}, careDrainAndDelete, "the cluster stays"},
+		"there are no Clusters":       {func(v view) { *v = external.ClusterView{} }, careDrainAndDelete, "the Machine belongs to no Cluster"},
+		"the Cluster goes":            {func(v view) { v.State.Deleting = at }, careNone, "the Cluster is being deleted"},
+		"the Cluster is gone":         {func(v view) { v.Presence = external.Absent }, careNone, "the Cluster no longer exists"},
+		"the Cluster is unread":       {func(v view) { v.Presence = external.Unread }, careUnknown, "the Cluster could not be read yet"},
+		"the kind Cluster is missing": {func(v view) { v.Presence = external.KindMissing }, careUnknown, "the Cluster could not be read yet"},
+		"the control plane is missing": {func(v view) { v.ControlPlane.Presence = external.Absent }, careDrainAndDelete,
+			"the cluster stays"},
+		"the control plane's kind is too": {func(v view) { v.ControlPlane.Presence = external.KindMissing }, careDrainAndDelete,
+			"the cluster stays"},
+		"the control plane is unread": {func(v view) { v.ControlPlane = external.Object{Presence: external.Unread, Ref: plane.Ref} }, careUnknown,
+			"the control plane Plane m could not be read"},
+		"the control plane is no use": {func(v view) { v.ControlPlane = broken }, careUnknown,
+			"the control plane Plane m could not be read: it is broken"},
+		"the control plane goes":         {func(v view) { v.ControlPlane = leaving(plane) }, careNone, going},
+		"the control plane reports that": {func(v view) { v.ControlPlane, v.ControlPlaneState.Deleting = plane, at }, careNone, going},
+		"the control plane is elsewhere": {func(v view) {
+			v.ControlPlane, v.ControlPlaneState.ExternalManagedControlPlane, v.ActiveControlPlaneMachines = plane, true, contract.Some(0)
+		}, careDrainAndDelete, "the control plane is managed elsewhere"},
+		"its members are not counted": {func(v view) { v.ActiveControlPlaneMachines = none }, careUnknown,
+			"the Machines of the control plane could not be counted yet"},
+		"its members cannot be counted": {func(v view) { v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = none, true },
+			careDrainAndDelete, uncounted},
+		"nor be, and its object is there": {func(v view) {
+			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = plane, none, true
+		}, careDrainAndDelete, uncounted},
+		"nor be, and it goes": {func(v view) {
+			v.ControlPlane, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = leaving(plane), none, true
+		}, careNone, going},
+		"nor be, and the Cluster goes": {func(v view) {
+			v.State.Deleting, v.ActiveControlPlaneMachines, v.ControlPlaneUncounted = at, none, true
+		}, careNone, "the Cluster is being deleted"},
+		"the last member goes": {func(v view) { v.ActiveControlPlaneMachines = contract.Some(0) }, careNone, noMembers},
+		"there is no member, and no object": {func(v view) {
+			v.ControlPlane.Presence, v.ActiveControlPlaneMachines = external.Absent, contract.Some(0)
+		}, careNone, noMembers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, says := decideNodeCare(tc.facts.view, tc.facts.hasNode); got != tc.want || says != tc.says {
-				t.Errorf("want %d (%s), got %d (%s)", tc.want, tc.says, got, says)
-			}
+			seen := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
+			tc.change(&seen)
+			got, why := decideNodeCare(seen, true)
+			require.Equal(t, []any{tc.want, tc.why}, []any{got, why})
 		})
+	}
+	for _, seen := range []external.ClusterView{{Presence: external.Present}, {Presence: external.Unread}} {
+		got, why := decideNodeCare(seen, false)
+		require.Equal(t, []any{careNone, "the Machine has no Node"}, []any{got, why})
 	}
 }
 
@@ -113,9 +94,7 @@ func TestNoMachinesOfAControlPlaneAreNoneOnlyWhereTheyCouldBeSeen(t *testing.T) 
 		"what a Cluster is is unknown":              {own: own},
 		"no group, and that is unknown":             {},
 	} {
-		if got := coversControlPlane(tc.own, tc.cluster, tc.seen); got != tc.want {
-			t.Errorf("%s: counted: want %v, got %v", name, tc.want, got)
-		}
+		require.Equal(t, tc.want, coversControlPlane(tc.own, tc.cluster, tc.seen), "%s: counted", name)
 	}
 	s := attached(&Scope{})
 	s.Cluster.GVK.Group = testKind().GVK.Group
@@ -125,40 +104,32 @@ func TestNoMachinesOfAControlPlaneAreNoneOnlyWhereTheyCouldBeSeen(t *testing.T) 
 
 func TestANodeThatCouldNotBeLookedForMayExist(t *testing.T) {
 	waiting := external.ClusterView{Presence: external.Present}
-	known := contract.MachineSpec{ProviderID: "a://b"}
 	foreign := present("Infra")
 	foreign.Foreign = true
+	of := func(id, node string, uid types.UID, view external.ClusterView) base {
+		return base{Cluster: view, State: contract.MachineState{
+			MachineSpec: contract.MachineSpec{ProviderID: id}, Node: contract.NodeRef{Name: node, UID: uid}}}
+	}
+	known, none := of("a://b", "", "", external.ClusterView{}), external.ClusterView{}
 	for name, tc := range map[string]struct {
 		scope *Scope
 		want  bool
 	}{
-		"it was recorded": {scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}},
-			want: true},
-		"it was recorded, and is gone": {
-			scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"}}}}, want: true},
+		"it was recorded":              {&Scope{Scope: of("", "n", "", none)}, true},
+		"it was recorded, and is gone": {&Scope{NodesSynced: true, Scope: of("", "n", "", none)}, true},
 		"it is there": {
-			scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Matched, Node: &corev1.Node{}}}, want: true},
-		"it may be one of two": {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Ambiguous}},
-			want: true},
-		"it may be another Machine's": {scope: &Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, want: true},
-		"it is not there": {
-			scope: &Scope{NodesSynced: true, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
-		"unread":                       {scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: known}}}, want: true},
-		"unread, and nothing to go by": {scope: &Scope{}},
-		"unread, in a cluster that never came up": {
-			scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known}}}},
-		"its UID was recorded, in a cluster whose status was not restored": {
-			scope: &Scope{Scope: base{Cluster: waiting, State: contract.MachineState{MachineSpec: known, Node: contract.NodeRef{UID: "u"}}}},
-			want:  true},
-		"the infrastructure is another's": {
-			scope: &Scope{Infrastructure: foreign, Scope: base{State: contract.MachineState{MachineSpec: known}}}},
+			&Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Matched, Node: &corev1.Node{}}}, true},
+		"it may be one of two":                    {&Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Ambiguous}}, true},
+		"it may be another Machine's":             {&Scope{NodesSynced: true, Node: noderef.Match{Outcome: noderef.Claimed}}, true},
+		"it is not there":                         {&Scope{NodesSynced: true, Scope: known}, false},
+		"unread":                                  {&Scope{Scope: known}, true},
+		"unread, and nothing to go by":            {&Scope{}, false},
+		"unread, in a cluster that never came up": {&Scope{Scope: of("a://b", "", "", waiting)}, false},
+		"its UID was recorded, in a cluster whose status was not restored": {&Scope{Scope: of("a://b", "", "u", waiting)}, true},
+		"the infrastructure is another's":                                  {&Scope{Infrastructure: foreign, Scope: known}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			tc.scope.env = &Reconciler{}
-			if got := tc.scope.mayHaveNode(); got != tc.want {
-				t.Errorf("want %v, got %v", tc.want, got)
-			}
-		})
+		tc.scope.env = &Reconciler{}
+		require.Equal(t, tc.want, tc.scope.mayHaveNode(), name)
 	}
 }
 
@@ -196,77 +167,44 @@ func TestANodeByTheRecordedNameIsTheMachinesWhenItIsTheRecordedOneOrItsInstance(
 		"another than that of a Machine without an ID":     {node: node("new", "a://b"), id: unnamed},
 		"one without a UID, of a Machine without anything": {node: node("", "a://b"), id: noderef.Identity{}},
 	} {
-		if got := isSameNode(tc.node, tc.id, noderef.Rules{}); got != tc.want {
-			t.Errorf("%s: want %v, got %v", name, tc.want, got)
-		}
-	}
-}
-
-func TestAStageWhoseNodesCannotBeReadIsWaitedForUnlessItMakesNoSenseOrItsTimeIsUp(t *testing.T) {
-	now := time.Unix(1000, 0)
-	for name, tc := range map[string]struct {
-		facts stageFacts
-		says  string // empty: it is waited for
-	}{
-		"nothing is known":      {},
-		"the Cluster is gone":   {stageFacts{ClusterGone: true}, "the Cluster no longer exists, or is being deleted"},
-		"the machine is gone":   {stageFacts{InstanceGone: true}, "the machine no longer exists"},
-		"the machine is off":    {stageFacts{PoweredOff: true}, "the machine is off"},
-		"no limit":              {stageFacts{Started: now.Add(-time.Hour)}, ""},
-		"a limit, and no start": {stageFacts{Limit: time.Minute}, ""},
-		"within the limit":      {stageFacts{Started: now.Add(-59 * time.Second), Limit: time.Minute}, ""},
-		"the limit is reached":  {stageFacts{Started: now.Add(-time.Minute), Limit: time.Minute}, "not completed within 1m0s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tc.facts.Now, tc.facts.Unread = now, "no answer"
-			want, text := stageUnread, "no answer"
-			if tc.says != "" {
-				want, text = stageOver, tc.says+", while its Nodes could not be read: no answer"
-			}
-			got, says := decideStage(tc.facts)
-			require.Equal(t, []any{want, text}, []any{got, says})
-		})
+		require.Equal(t, tc.want, isSameNode(tc.node, tc.id, noderef.Rules{}), name)
 	}
 }
 
 func TestStageFactsOfUnreadNodes(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()
-	limited := contract.MachineSpec{NodeDrainTimeout: contract.Some(time.Minute)}
+	clusterIs := func(presence external.Presence) *Scope {
+		return &Scope{Scope: base{Cluster: external.ClusterView{Presence: presence}}}
+	}
+	going, failed := clusterIs(external.Present), clusterIs(external.Absent)
+	going.Cluster.State.Deleting, failed.ClusterErr = now, errors.New("no")
+	limited := func(node string, volumes contract.Opt[time.Duration]) *Scope {
+		s := &Scope{}
+		s.State.Node.Name, s.State.NodeDrainTimeout, s.State.NodeVolumeDetachTimeout = node, contract.Some(time.Minute), volumes
+		return s
+	}
+	unlimited := contract.Opt[time.Duration]{}
 	for name, tc := range map[string]struct {
 		scope *Scope
 		stage Stage
 		drain time.Duration // since when it began, zero for not
 		want  stageFacts
 	}{
-		"the Cluster is unread": {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Unread}}}, stage: volumesStage()},
-		"the Cluster stays":     {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Present}}}, stage: volumesStage()},
-		"its read has failed": {
-			scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Absent}, ClusterErr: errors.New("no")}},
-			stage: volumesStage()},
-		"the Cluster is gone": {scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Absent}}}, stage: volumesStage(),
-			want: stageFacts{ClusterGone: true}},
-		"the Cluster goes": {
-			scope: &Scope{Scope: base{Cluster: external.ClusterView{Presence: external.Present,
-				State: contract.ClusterState{Metadata: contract.Metadata{Deleting: now}}}}},
-			stage: volumesStage(), want: stageFacts{ClusterGone: true}},
-		"its object is gone": {scope: &Scope{infrastructureGone: true}, stage: drainStage(), want: stageFacts{InstanceGone: true}},
-		"the machine is off": {scope: &Scope{PoweredOff: true}, stage: drainStage(), want: stageFacts{PoweredOff: true}},
-		"its Node is deleted anyway": {scope: &Scope{infrastructureGone: true, PoweredOff: true}, stage: deleteNodeStage(),
-			want: stageFacts{Last: true}},
-		"there was never a Node, and the drain has a limit": {
-			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: limited}}},
-			stage: volumesStage(), drain: time.Second, want: stageFacts{Started: now.Add(-time.Second), Limit: time.Minute}},
-		"and has not begun": {
-			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: limited}}},
-			stage: volumesStage(), want: stageFacts{Limit: time.Minute}},
-		"there was a Node": {
-			scope: &Scope{Scope: base{State: contract.MachineState{Node: contract.NodeRef{Name: "n"},
-				MachineSpec: limited}}},
-			stage: volumesStage(), drain: time.Second},
-		"the stage has a limit of its own": {
-			scope: &Scope{Scope: base{State: contract.MachineState{MachineSpec: contract.MachineSpec{
-				NodeDrainTimeout: contract.Some(time.Minute), NodeVolumeDetachTimeout: contract.Some(time.Hour)}}}},
-			stage: volumesStage(), drain: time.Second, want: stageFacts{Limit: time.Hour}},
+		"the Cluster is unread": {clusterIs(external.Unread), volumesStage(), 0, stageFacts{}},
+		"the Cluster stays":     {clusterIs(external.Present), volumesStage(), 0, stageFacts{}},
+		"its read has failed":   {failed, volumesStage(), 0, stageFacts{}},
+		"the Cluster is gone":   {clusterIs(external.Absent), volumesStage(), 0, stageFacts{ClusterGone: true}},
+		"the Cluster goes":      {going, volumesStage(), 0, stageFacts{ClusterGone: true}},
+		"its object is gone":    {&Scope{infrastructureGone: true}, drainStage(), 0, stageFacts{InstanceGone: true}},
+		"the machine is off":    {&Scope{PoweredOff: true}, drainStage(), 0, stageFacts{PoweredOff: true}},
+		"its Node is deleted anyway": {&Scope{infrastructureGone: true, PoweredOff: true}, deleteNodeStage(), 0,
+			stageFacts{Last: true}},
+		"there was never a Node, and the drain has a limit": {limited("", unlimited), volumesStage(), time.Second,
+			stageFacts{Started: now.Add(-time.Second), Limit: time.Minute}},
+		"and has not begun": {limited("", unlimited), volumesStage(), 0, stageFacts{Limit: time.Minute}},
+		"there was a Node":  {limited("n", unlimited), volumesStage(), time.Second, stageFacts{}},
+		"the stage has a limit of its own": {limited("", contract.Some(time.Hour)), volumesStage(), time.Second,
+			stageFacts{Limit: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := attached(tc.scope)
@@ -304,12 +242,123 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 			facts := stageFacts{Unread: s.unread(), Started: now.Add(-30 * time.Second), Limit: tc.limit}
 			got, err := s.waitForStage(stage, facts, s.unread())
 			require.NoError(t, err)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			require.Empty(t, cmp.Diff(tc.want, got))
 			said, _ := s.Condition(contract.ConditionDeleting)
 			require.Equal(t, contract.ReasonDrainingNode, said.Reason)
 			require.Equal(t, s.unread(), said.Message)
 		})
+	}
+}
+
+func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode(t *testing.T) {
+	t.Parallel()
+	other := func(name string, recorded, deleting bool) instanceClaim {
+		return instanceClaim{Machine: types.NamespacedName{Namespace: "ns", Name: name}, Recorded: recorded, Deleting: deleting}
+	}
+	made := func(name string, deleting bool) instanceClaim {
+		c := other(name, false, deleting)
+		c.Made = true
+		return c
+	}
+	far := func(recorded, deleting bool) instanceClaim {
+		return instanceClaim{types.NamespacedName{Namespace: "far", Name: "a"}, recorded, deleting, true, false, true}
+	}
+	for name, tc := range map[string]struct {
+		facts instanceClaims
+		want  []string
+	}{
+		"there is no other": {},
+		"this one alone has recorded the Node": {
+			facts: instanceClaims{Recorded: true, Others: []instanceClaim{other("b", false, false), other("c", false, true)}}},
+		"this one alone has recorded the Node, and the instance was made for another one, which has lost the record": {
+			facts: instanceClaims{Recorded: true, Others: []instanceClaim{made("b", false)}}, want: []string{"ns/b"}},
+		"the instance was made for another one, which is being deleted": {
+			facts: instanceClaims{Recorded: true, Others: []instanceClaim{made("b", true)}}},
+		"this one has recorded a Node of another instance": {
+			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", false, false)}}, want: []string{"ns/b"}},
+		"another one has recorded the Node": {
+			facts: instanceClaims{Others: []instanceClaim{other("b", true, false)}}, want: []string{"ns/b"}},
+		"another one has recorded the Node, and drains it": {
+			facts: instanceClaims{Others: []instanceClaim{other("b", true, true), other("c", false, true)}}, want: []string{"ns/b"}},
+		"no one has recorded a Node": {
+			facts: instanceClaims{Others: []instanceClaim{other("c", false, false), other("b", false, false)}}, want: []string{"ns/b", "ns/c"}},
+		"no one has recorded a Node, and all are being deleted": {
+			facts: instanceClaims{Others: []instanceClaim{other("b", false, true)}}},
+		"both have recorded a Node, as after a copy with all annotations": {
+			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", true, false)}}, want: []string{"ns/b"}},
+		"both have recorded a Node, and are being deleted": {
+			facts: instanceClaims{Recorded: true, Contested: true, Others: []instanceClaim{other("b", true, true)}}},
+		"it was restored for another cluster": {
+			facts: instanceClaims{Recorded: true, Others: []instanceClaim{far(true, false)}}, want: []string{"far/a"}},
+		"it was restored for another cluster, and both are being deleted": {
+			facts: instanceClaims{Others: []instanceClaim{far(true, true)}}},
+		"a copy was restored for another cluster": {
+			facts: instanceClaims{Made: true, Others: []instanceClaim{far(true, false)}}},
+		"a copy was restored, and there is one in the cluster": {
+			facts: instanceClaims{Made: true, Others: []instanceClaim{far(true, false), other("b", false, false)}}, want: []string{"ns/b"}},
+		"the Node of the other cluster's copy does not contest this one's": {
+			facts: instanceClaims{Recorded: true, Made: true, Others: []instanceClaim{far(true, false), other("b", false, false)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, decideInstanceClaim(tc.facts))
+		})
+	}
+}
+
+func TestMachinesThatAreBeingDeletedDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	for bits := range 1 << 7 {
+		recorded, contested := [2]bool{bits&1 != 0, bits&2 != 0}, [2]bool{bits&4 != 0, bits&8 != 0}
+		made, elsewhere := [2]bool{bits&16 != 0, bits&32 != 0}, bits&64 != 0
+		waiting := 0
+		for i := range 2 {
+			facts := instanceClaims{Recorded: recorded[i], Contested: contested[i], Made: made[i], Others: []instanceClaim{{
+				Recorded: recorded[1-i], Deleting: true, Elsewhere: elsewhere,
+			}}}
+			waiting += len(decideInstanceClaim(facts))
+		}
+		require.Less(t, waiting, 2, "recorded %v, contested %v, made %v, elsewhere %v", recorded, contested, made, elsewhere)
+	}
+}
+
+// Only the Machine's own Node that is there says that the instance is its own.
+func TestAnInstanceIsContestedUnlessItsNodeIsTheMachines(t *testing.T) {
+	t.Parallel()
+	own, outcomes := []string{}, 0
+	for o := noderef.Unknown; !strings.HasPrefix(o.String(), "Outcome("); o++ {
+		outcomes++
+		copied := instanceClaims{Recorded: true, Contested: isContested(o), Others: []instanceClaim{{}}}
+		alone := instanceClaims{Recorded: true, Contested: isContested(o)}
+		require.Empty(t, decideInstanceClaim(alone), "%s", o)
+		if len(decideInstanceClaim(copied)) == 0 {
+			own = append(own, o.String())
+		}
+	}
+	require.Equal(t, 8, outcomes)
+	require.Equal(t, []string{"Matched", "Readopted"}, own)
+}
+
+func TestNodeClaim(t *testing.T) {
+	t.Parallel()
+	other := func(name string, deleting, made bool) instanceClaim {
+		return instanceClaim{Machine: types.NamespacedName{Namespace: "ns", Name: name}, Deleting: deleting, Made: made}
+	}
+	for name, tc := range map[string]struct {
+		others          []instanceClaim
+		known           bool
+		heldBy, unclear string
+	}{
+		"there is no other": {},
+		"the driver has not answered": {
+			others: []instanceClaim{other("c", false, false), other("b", false, false)}, unclear: "ns/b"},
+		"the others are being deleted": {others: []instanceClaim{other("b", true, false)}},
+		"it was made for another one": {
+			others: []instanceClaim{other("c", false, false), other("b", false, true)}, known: true, heldBy: "ns/b"},
+		"it was made for one that is being deleted": {others: []instanceClaim{other("b", true, true)}, known: true},
+		"it was made for none of them":              {others: []instanceClaim{other("b", false, false)}, known: true},
+	} {
+		heldBy, unclear := decideNodeClaim(tc.others, tc.known)
+		require.Equal(t, [2]string{tc.heldBy, tc.unclear}, [2]string{heldBy, unclear}, name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,13 +16,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
+	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/phases"
 )
 
 // shape is a kind of Machine that is no Machine of cluster.x-k8s.io/v1beta2.
@@ -37,6 +42,8 @@ type shape struct {
 	// running are the places of a running Machine, by dotted path (annotations by their key), with what must be there. NODE is
 	// the UID of its Node.
 	running map[string]any
+	// lists are where the layout has the conditions, besides the first one.
+	lists []contract.ConditionsField
 }
 
 func shapes() map[string]shape {
@@ -81,6 +88,9 @@ func shapes() map[string]shape {
 		"Cluster API v1beta1": {
 			kind:      contract.Unstructured(fake.MachineGVK().GroupKind().WithVersion("v1beta1"), contract.LayoutsOf(contract.V1Beta1).Machine),
 			providers: true,
+			lists: []contract.ConditionsField{
+				contract.ConditionsAt("status", "v1beta2", "conditions"), contract.ConditionsAt("status", "conditions"),
+			},
 			spec: map[string]any{
 				"clusterName": "demo", "infrastructureRef": reference(fake.InfraMachineGVK(contract.V1Beta2)),
 				"bootstrap": map[string]any{"configRef": reference(fake.BootstrapConfigGVK(contract.V1Beta2))},
@@ -96,15 +106,12 @@ func shapes() map[string]shape {
 
 // nodeMetadata are labels and annotations that a user of Kubermatic or Gardener wants on the Node.
 func nodeMetadata() map[string]any {
-	return map[string]any{
-		"labels": map[string]any{"example.com/rack": "4"}, "annotations": map[string]any{"example.com/owner": "blue"},
-	}
+	return map[string]any{"labels": map[string]any{"example.com/rack": "4"}, "annotations": map[string]any{"example.com/owner": "blue"}}
 }
 
 func TestMachinesOfEveryShapeLiveAndDie(t *testing.T) {
 	for name, s := range shapes() {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s.livesAndDies(t)
 		})
 	}
@@ -112,21 +119,17 @@ func TestMachinesOfEveryShapeLiveAndDie(t *testing.T) {
 
 // The Node is there before its Machine, so that one write records both, and the status follows later.
 func TestANodeIsReportedWhereALayoutKeepsItInTheMetadata(t *testing.T) {
-	t.Parallel()
 	options := worldOptions{kind: shapes()["Gardener"].kind, noCRDs: true}
 	options.machine.Steps = driverSteps(t, &options)
 	known := options.before
 	options.before = func(w *world) {
 		known(w)
-		w.create(fake.Node("m1", "fake://m1"))
+		w.Create(fake.Node("m1", "fake://m1"))
 	}
 	w := newWorld(t, options)
-	m := &unstructured.Unstructured{
-		Object: map[string]any{"spec": map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}}}}
-	m.SetGroupVersionKind(options.kind.GVK)
-	m.SetNamespace("default")
-	m.SetName("m1")
-	w.create(m)
+	m := testenv.Object(options.kind.GVK, "m1")
+	m.Object["spec"] = map[string]any{"class": map[string]any{"kind": "MachineClass", "name": "small"}}
+	w.Create(m)
 	w.says(options.kind, m, contract.ConditionReady, contract.ReasonReady)
 	w.recorded(machine.EventNodeMatched, 1)
 }
@@ -140,17 +143,14 @@ func (s shape) livesAndDies(t *testing.T) {
 		options.machine.Steps = driverSteps(t, &options)
 	}
 	w := newWorld(t, options)
-	m := &unstructured.Unstructured{Object: map[string]any{}}
+	m := testenv.Object(s.kind.GVK, "m1")
 	if s.spec != nil {
 		m.Object["spec"] = s.spec
 	}
-	m.SetGroupVersionKind(s.kind.GVK)
-	m.SetNamespace("default")
-	m.SetName("m1")
 	m.SetFinalizers([]string{hold})
-	w.create(m)
+	w.Create(m)
 	if s.providers {
-		w.create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
+		w.Create(fake.BootstrapConfig(contract.V1Beta2, "m1"), fake.InfraMachine(contract.V1Beta2, "m1"))
 	}
 	w.says(s.kind, m, contract.ConditionReady, contract.ReasonReady)
 	t.Logf("writes to get there: %v", w.writes())
@@ -161,24 +161,25 @@ func (s shape) livesAndDies(t *testing.T) {
 	if s.forNode {
 		require.Equal(t, "4 blue", node.Labels["example.com/rack"]+" "+node.Annotations["example.com/owner"])
 	}
-	if diff := cmp.Diff(s.expected(node), places(w.get(m), s.running)); diff != "" {
-		t.Errorf("where the state is (-want +got):\n%s", diff)
+	require.Empty(t, cmp.Diff(s.expected(node), places(w.Get(m), s.running)), "where the state is")
+	for _, list := range s.lists {
+		for _, kind := range defaults() {
+			_, found, err := list.Find(w.Get(m).Object, kind)
+			require.True(t, found && err == nil, "%s: %v", kind, err)
+		}
 	}
 
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.Delete(m)
 	state := w.says(s.kind, m, contract.ConditionDeleting, contract.ReasonDeletionCompleted)
 	w.noneRejected()
-	if d := state.Deletion(time.Now()); d.Stages[machine.StepDrain].Start.IsZero() || !d.HasEnded(machine.StepDrain, node.UID) {
-		t.Errorf("the drain is not recorded: %+v", d)
-	}
-	if w.node("m1") != nil {
-		t.Error("the Node is still there")
-	}
-	last := w.get(m)
+	d := state.Deletion(time.Now())
+	require.True(t, !d.Stages[machine.StepDrain].Start.IsZero() && d.HasEnded(machine.StepDrain, node.UID), "%+v", d)
+	require.Nil(t, w.node("m1"), "the Node is still there")
+	last := w.Get(m)
 	require.Equal(t, []string{hold}, last.GetFinalizers())
 	last.SetFinalizers(nil)
 	require.NoError(t, w.client.Update(t.Context(), last))
-	w.goes(m)
+	w.Gone(m)
 }
 
 // driverSteps are the steps of an embedder whose Machines refer to no provider objects.
@@ -220,7 +221,7 @@ func driverSteps(t *testing.T, o *worldOptions) engine.Steps[*machine.Scope] {
 func (w *world) says(kind contract.Kind, m client.Object, condition, reason string) contract.MachineState {
 	w.t.Helper()
 	var state contract.MachineState
-	w.eventually(condition+" to say "+reason, func() string {
+	w.Eventually(condition+" to say "+reason, func() string {
 		fresh, ok := kind.New().(client.Object)
 		require.True(w.t, ok)
 		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(m), fresh))
@@ -248,9 +249,7 @@ func (w *world) noneRejected() {
 			}
 			deleted[object] = deleted[object] || r.Code < 300
 		}
-		if r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.GVK.Kind != "Event" { // the recorder tries and sees
-			w.t.Errorf("a write was rejected: %+v", r)
-		}
+		require.False(w.t, r.UserAgent == userAgent && r.IsWrite() && r.Code >= 300 && r.GVK.Kind != "Event", "a write was rejected: %+v", r)
 	}
 }
 
@@ -275,4 +274,92 @@ func places(m *unstructured.Unstructured, want map[string]any) map[string]any {
 		got[place], _, _ = unstructured.NestedFieldNoCopy(m.Object, path...)
 	}
 	return got
+}
+
+// slowCall is how long a call of a slow driver takes: longer than a status waits for its next write.
+const slowCall = 2 * time.Second
+
+// slowly has some calls of a driver take long.
+func slowly(ops ...provider.Operation) provider.Decorator {
+	return provider.Around(func(ctx context.Context, op provider.Operation, _ *provider.Request, call func(context.Context) error) error {
+		if slices.Contains(ops, op) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(slowCall):
+			}
+		}
+		return call(ctx)
+	})
+}
+
+// TestEachPhaseThatLastsAppears has a driver whose calls take longer than the status waits for its next write, and records each phase
+// that is stored, in order. Nothing is measured: a phase that is never stored is missing, however fast the computer is.
+func TestEachPhaseThatLastsAppears(t *testing.T) {
+	t.Parallel()
+	each := []provider.Operation{provider.OpValidate, provider.OpCreate, provider.OpDelete}
+	for name, c := range map[string]struct {
+		subresource bool     // for the status
+		finalizers  []string // besides that of the test: a set creates its Machines with the one of their reconciler
+		slow        []provider.Operation
+		boot        time.Duration
+		nodeless    bool // the Machine is deleted before it has a Node, so that nothing is drained
+	}{
+		"each call, with a status subresource":                    {true, nil, each, 0, false},
+		"each call, without a status subresource":                 {false, nil, each, 0, false},
+		"a Machine of a set":                                      {false, []string{contract.MachineFinalizer}, each, 0, false},
+		"the creation alone":                                      {false, nil, []provider.Operation{provider.OpCreate}, 0, false},
+		"the boot, and a deletion that the driver begins at once": {true, nil, nil, slowCall, false},
+		"a deletion before there is a Node":                       {false, nil, []provider.Operation{provider.OpDelete}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := shapes()["Kubermatic, without a status subresource"].kind
+			kind.StatusSubresource = c.subresource
+			cloud := fake.NewDriver(fake.DriverOptions{Boot: c.boot, Vanish: c.boot})
+			steps := machine.WithDriver(machine.Steps().Remove(machine.StepBootstrap), machine.DriverOptions{
+				Calls: provider.Of(cloud, slowly(c.slow...)), Poll: 100 * time.Millisecond,
+			}).Replace(machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
+			w := newWorld(t, worldOptions{kind: kind, noCRDs: true,
+				machine: machine.Options{Options: engine.Options{StatusDelay: engine.DefaultStatusDelay}, Steps: steps}})
+			m := testenv.Object(kind.GVK, "m1")
+			m.Object["spec"] = map[string]any{"providerSpec": map[string]any{"value": map[string]any{"size": "small"}}}
+			m.SetFinalizers(append(c.finalizers, hold))
+			stored := w.watchesPhases(m)
+			w.Create(m)
+			w.reaches(m, string(phases.Joining))
+			want := []string{"Validating", "Provisioning", "Joining", "Deleting", "Deleted"}
+			if !c.nodeless {
+				want = slices.Insert(want, 3, "Running")
+				id, _, _ := unstructured.NestedString(w.Get(m).Object, "spec", "providerID")
+				w.Create(fake.Node("m1", id))
+				w.reaches(m, string(phases.Running))
+			}
+			w.Delete(m)
+			w.reaches(m, string(phases.Deleted))
+			w.Change(m, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+			require.Equal(t, want, stored())
+		})
+	}
+}
+
+// watchesPhases returns a function that waits for the end of an object, and returns the phases that were stored, each time one changed.
+func (w *world) watchesPhases(m *unstructured.Unstructured) func() []string {
+	w.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(m.GroupVersionKind().GroupVersion().WithKind(m.GetKind() + "List"))
+	events, err := w.store.Client().Watch(w.t.Context(), list, client.InNamespace(m.GetNamespace()))
+	require.NoError(w.t, err)
+	w.t.Cleanup(events.Stop)
+	return func() (all []string) {
+		for event := range events.ResultChan() {
+			obj, _ := event.Object.(*unstructured.Unstructured)
+			phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")
+			if phase != "" && (len(all) == 0 || all[len(all)-1] != phase) {
+				all = append(all, phase)
+			}
+			if event.Type == watch.Deleted {
+				break
+			}
+		}
+		return all
+	}
 }

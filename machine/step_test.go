@@ -3,103 +3,72 @@ package machine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef"
 )
 
-func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
+func TestStepsRunInOrder(t *testing.T) {
 	boom := errors.New("boom")
 	var ran []string
-	step := func(name string, on engine.Life, result Result, err error) Step {
-		return Step{Name: name, On: on, Run: func(context.Context, *Scope) (Result, error) {
+	on := func(life engine.Life, name string, result Result, err error, labels ...string) Step {
+		return Step{Name: name, On: life, Run: func(_ context.Context, s *Scope) (Result, error) {
 			ran = append(ran, name)
+			for _, value := range labels {
+				s.SetLabel("key", value)
+			}
 			return result, err
 		}}
 	}
-	labels := func(name string, result Result, values ...string) Step {
-		s := step(name, engine.InBoth, result, nil)
-		does := s.Run
-		s.Run = func(ctx context.Context, s *Scope) (Result, error) {
-			for _, value := range values {
-				s.SetLabel("key", value)
-			}
-			return does(ctx, s)
-		}
-		return s
+	step := func(name string, result Result, labels ...string) Step {
+		return on(engine.InBoth, name, result, nil, labels...)
 	}
-	asserts := step("a", engine.InBoth, Result{Checkpoint: true}, nil)
-	asserts.Run = func(_ context.Context, s *Scope) (Result, error) {
+	checkpoint, stop := Result{Checkpoint: true}, Result{Stop: true}
+	asserts := Step{Name: "asserts", On: engine.InBoth, Run: func(_ context.Context, s *Scope) (Result, error) {
 		s.Assert(engine.Condition("Asserted", metav1.ConditionTrue, "Reason", ""))
-		return Result{Checkpoint: true}, nil
-	}
-	beside := step("beside", engine.InBoth, Result{}, nil)
-	beside.ObjectOnly = true
-	closing := step("closing", engine.InBoth, Result{}, nil)
-	closing.Closing = true
+		return checkpoint, nil
+	}}
+	next, beside, closing := step("next", Result{}), step("beside", Result{}), step("closing", Result{})
+	beside.ObjectOnly, closing.Closing = true, true
 	for name, tc := range map[string]struct {
-		reason   string
-		deleting bool
 		steps    []Step
-		ran      []string
+		ran      string
 		result   Result
+		deleting bool
 		err      error
 	}{
-		"each in its part of the life": {
-			steps: []Step{step("a", engine.InRunning, Result{}, nil), step("b", engine.InDeletion, Result{}, nil), closing},
-			ran:   []string{"a", "closing"},
-		},
+		"each in its part of the life": {steps: []Step{on(engine.InRunning, "a", stop, nil), on(engine.InDeletion, "b", stop, nil)},
+			ran: "a", result: stop},
 		"the soonest requeue wins": {
-			steps: []Step{
-				step("a", engine.InBoth, Result{RequeueAfter: time.Minute}, nil), step("b", engine.InBoth, Result{RequeueAfter: time.Second}, nil),
-				step("c", engine.InBoth, Result{}, nil),
-			},
-			ran: []string{"a", "b", "c"}, result: Result{RequeueAfter: time.Second},
-		},
-		"a stop skips the rest": {
-			steps: []Step{step("a", engine.InBoth, Result{Stop: true}, nil), step("b", engine.InBoth, Result{}, nil), closing},
-			ran:   []string{"a", "closing"}, result: Result{Stop: true},
-		},
-		"a checkpoint skips the rest": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", engine.InBoth, Result{}, nil), closing},
-			ran:   []string{"a", "closing"}, result: Result{Checkpoint: true},
-		},
-		"a checkpoint of conditions skips the rest": {
-			steps: []Step{asserts, step("b", engine.InBoth, Result{}, nil), closing},
-			ran:   []string{"closing"}, result: Result{Checkpoint: true},
-		},
-		"a checkpoint without a change is none": {
-			steps: []Step{step("a", engine.InBoth, Result{Checkpoint: true}, nil), step("b", engine.InBoth, Result{}, nil), closing},
-			ran:   []string{"a", "b", "closing"},
-		},
-		"nor is one that sets what is there in the end": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new", "old"), step("b", engine.InBoth, Result{}, nil), closing},
-			ran:   []string{"a", "b", "closing"},
-		},
-		"what decides about the Machine alone is part of a checkpoint": {
-			steps: []Step{labels("a", Result{Checkpoint: true}, "new"), step("b", engine.InBoth, Result{}, nil), beside, closing},
-			ran:   []string{"a", "beside", "closing"}, result: Result{Checkpoint: true},
-		},
-		"and not of a pass that was stopped": {
-			steps: []Step{step("a", engine.InBoth, Result{Stop: true}, nil), beside, closing},
-			ran:   []string{"a", "closing"}, result: Result{Stop: true},
-		},
+			steps: []Step{step("a", Result{RequeueAfter: time.Hour}), step("b", Result{RequeueAfter: time.Second}), next},
+			ran:   "a b next", result: Result{RequeueAfter: time.Second}},
+		"a stop skips the rest": {steps: []Step{step("a", stop), next, closing}, ran: "a closing", result: stop},
+		"a checkpoint skips the rest": {steps: []Step{step("a", checkpoint, "new"), next, closing},
+			ran: "a closing", result: checkpoint},
+		"a checkpoint of conditions skips it":   {steps: []Step{asserts, next, closing}, ran: "closing", result: checkpoint},
+		"a checkpoint without a change is none": {steps: []Step{step("a", checkpoint), next, closing}, ran: "a next closing"},
+		"nor is one that sets what is there":    {steps: []Step{step("a", checkpoint, "new", "old"), next, closing}, ran: "a next closing"},
+		"what decides about the Machine alone is part of a checkpoint": {steps: []Step{step("a", checkpoint, "new"), next, beside, closing},
+			ran: "a beside closing", result: checkpoint},
+		"and not of a pass that was stopped": {steps: []Step{step("a", stop), beside, closing}, ran: "a closing", result: stop},
 		"while it lives, one failure does not keep the others": {
-			steps: []Step{step("a", engine.InRunning, Result{}, boom), step("b", engine.InRunning, Result{}, nil), closing},
-			ran:   []string{"a", "b", "closing"}, err: boom,
-		},
-		"in a deletion, order is safety": {
-			deleting: true,
-			steps:    []Step{step("a", engine.InDeletion, Result{}, boom), step("b", engine.InDeletion, Result{}, nil), closing},
-			ran:      []string{"a", "closing"}, err: boom,
-		},
+			steps: []Step{on(engine.InRunning, "a", Result{}, boom), next, closing}, ran: "a next closing", err: boom},
+		"in a deletion, order is safety": {deleting: true,
+			steps: []Step{on(engine.InDeletion, "a", Result{}, boom), next, closing}, ran: "a closing", err: boom},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ran = nil
@@ -111,61 +80,30 @@ func TestStepsRunInOrderAndClosingOnesAlways(t *testing.T) {
 				s.State.Deleting = time.Unix(1, 0)
 			}
 			result, err := run(t.Context(), tc.steps, s)
-			if !errors.Is(err, tc.err) {
-				t.Errorf("error: want %v, got %v", tc.err, err)
-			}
-			if diff := cmp.Diff(tc.ran, ran); diff != "" {
-				t.Errorf("ran (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.result, result); diff != "" {
-				t.Errorf("result (-want +got):\n%s", diff)
-			}
+			require.ErrorIs(t, err, tc.err)
+			require.Equal(t, tc.ran, strings.Join(ran, " "))
+			require.Equal(t, tc.result, result)
 		})
 	}
 }
 
-func TestWrongStepsAreRefusedAllAtOnce(t *testing.T) {
-	do := func(context.Context, *Scope) (Result, error) { return Result{}, nil }
-	err := validateSteps([]Step{{}, {Name: "never", Run: do}, {Name: "twice", On: engine.InBoth, Run: do},
-		{Name: "twice", On: engine.InBoth, Run: do}})
-	want := "step 0: a step needs a name and a function\nstep never never runs: set On\nduplicate step \"twice\""
-	if err == nil || err.Error() != want {
-		t.Errorf("want:\n%s\ngot:\n%v", want, err)
-	}
-	if err := validateSteps(Steps()); err != nil {
-		t.Errorf("the default steps are refused: %v", err)
-	}
-	err = validateSteps([]Step{{Name: "idle", On: engine.InBoth}})
-	if want := "step idle: a step needs a name and a function, and Run is nil"; err == nil || err.Error() != want {
-		t.Errorf("want %s, got %v", want, err)
-	}
-	two := engine.Steps[*Scope]{{Name: "one", On: engine.InBoth, Run: do}, {Name: "two", On: engine.InBoth, Run: do}}
-	err = validateSteps(two.InsertBefore("tow", Step{}).Remove("").Replace("one", two[0]))
-	if want := "no such step: \"tow\"\nno such step: \"\""; err == nil || err.Error() != want {
-		t.Errorf("want %s, got %v", want, err)
-	}
+func TestUnknownStepsAreRefusedAllAtOnce(t *testing.T) {
+	err := validateSteps(Steps().InsertBefore("tow", Step{}).Remove(""))
+	require.EqualError(t, err, "no such step: \"tow\"\nno such step: \"\"")
 	for _, steps := range []engine.Steps[*Scope]{
 		Steps().Replace("nope", Step{}), Steps().Remove("nope"), Steps().InsertAfter("nope", Step{}),
 	} {
-		if err := validateSteps(steps); !errors.Is(err, engine.ErrNoStep) {
-			t.Errorf("want engine.ErrNoStep, got %v", err)
-		}
+		require.ErrorIs(t, validateSteps(steps), engine.ErrNoStep)
 	}
 }
 
 func TestStepsThatAreRemovedSayNothing(t *testing.T) {
 	all := Steps()
-	if diff := cmp.Diff([]string(nil), neverSet(all)); diff != "" {
-		t.Errorf("the default steps leave open (-want +got):\n%s", diff)
-	}
+	require.Empty(t, cmp.Diff([]string(nil), neverSet(all)), "the default steps leave open")
 	some := all.Remove(StepBootstrap).Remove(StepNode)
-	if len(some) != len(all)-2 || all[3].Name != StepBootstrap {
-		t.Errorf("want two steps fewer, and the list that was passed in as it was: %d of %d", len(some), len(all))
-	}
-	if diff := cmp.Diff([]string{contract.ConditionBootstrapConfigReady, contract.ConditionNodeReady, ConditionNodeHealthy},
-		neverSet(some)); diff != "" {
-		t.Errorf("left open (-want +got):\n%s", diff)
-	}
+	require.False(t, len(some) != len(all)-2 || all[3].Name != StepBootstrap)
+	require.Empty(t, cmp.Diff([]string{contract.ConditionBootstrapConfigReady, contract.ConditionNodeReady, ConditionNodeHealthy},
+		neverSet(some)))
 }
 
 func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
@@ -187,8 +125,7 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 	}{
 		"no finalizer":                {without(StepFinalizer), []string{"no step finalizer in InRunning", "keep the step"}},
 		"one that nothing takes away": {without(StepRemoveFinalizer), []string{"no step remove-finalizer in InDeletion", "keep the step"}},
-		"neither": {without(StepFinalizer, StepRemoveFinalizer),
-			[]string{"no step finalizer", "no step remove-finalizer"}},
+		"neither":                     {without(StepFinalizer, StepRemoveFinalizer), []string{"no step finalizer", "no step remove-finalizer"}},
 		"steps of the embedder alone": {[]Step{own(engine.InBoth), {Name: StepPhase, On: engine.InBoth, Run: do}}, nil},
 		"none":                        {[]Step{}, nil},
 		"behind the end": {behind(StepRemoveFinalizer, own(engine.InBoth)),
@@ -208,14 +145,140 @@ func TestAListOfStepsThatCannotBeSafeIsRefusedWithWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := validateSteps(tc.steps)
-			if (err == nil) != (len(tc.says) == 0) {
-				t.Fatalf("want %q, got %v", tc.says, err)
-			}
+			require.Equal(t, len(tc.says) == 0, err == nil)
 			for _, text := range tc.says {
-				if !strings.Contains(err.Error(), text) {
-					t.Errorf("want %q in\n%v", text, err)
-				}
+				require.Contains(t, err.Error(), text)
 			}
 		})
+	}
+}
+
+func TestAFailedStepIsALineOfReady(t *testing.T) {
+	refused := fmt.Errorf("write Node n: %w", apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", nil))
+	for name, tc := range map[string]struct {
+		step string
+		err  error
+		says bool
+	}{
+		"a step of an embedder":                      {"own", errors.New("boom"), true},
+		"a step with a condition of its own":         {StepNode, refused, false},
+		"a label that a Node does not take":          {StepPropagate, refused, true},
+		"a Node that could not be written this time": {StepPropagate, errors.New("timeout"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := Step{Name: tc.step}
+			if at := engine.Position(Steps(), tc.step, engine.InBoth); at >= 0 {
+				step = Steps()[at]
+			}
+			step.Run = func(context.Context, *Scope) (Result, error) { return Result{}, tc.err }
+			s := attached(&Scope{})
+			_, err := runStep(t.Context(), &step, s)
+			require.ErrorIs(t, err, tc.err)
+			require.Equal(t, tc.says, len(s.failures) > 0)
+		})
+	}
+}
+
+func TestWhatAMachineIsFoundBy(t *testing.T) {
+	t.Parallel()
+	state := &contract.MachineState{Node: contract.NodeRef{Name: "n", UID: "u"}}
+	state.UID = "u1"
+	state.Key, state.ClusterName, state.ProviderID = types.NamespacedName{Namespace: "ns", Name: "m"}, "c", "p://1"
+	state.Infrastructure = contract.Ref{Group: "infra", Kind: "Machine", Name: "i"}
+	state.Bootstrap = contract.Ref{Group: "boot", Kind: "Config", Name: "m"}
+	want := []string{
+		"cluster:ns/c", "crd:machines.infra", "ref:machines.infra/i", "crd:configs.boot", "ref:configs.boot/m", "token:u1", "id:p://1",
+		"node:ns/c/n",
+	}
+	require.ElementsMatch(t, want, indexKeys(state, types.NamespacedName{Namespace: "ns", Name: "c"}, noderef.Rules{}))
+	state.Deleting = time.Unix(1, 0)
+	want[len(want)-1] = "node://n"
+	want = append(want, "deleting")
+	require.ElementsMatch(t, want, indexKeys(state, types.NamespacedName{}, noderef.Rules{}))
+	state.ProviderID = ""
+	want = slices.Delete(want, 6, 7)
+	require.ElementsMatch(t, want, indexKeys(state, types.NamespacedName{}, noderef.Rules{}))
+}
+
+func TestOnlyAMachineInDeletionReadsTheControlPlane(t *testing.T) {
+	t.Parallel()
+	plane := contract.Ref{Group: "g", Kind: "Plane", Name: "p"}
+	r := testReconciler(testKind(), Ports{Ports: engine.Ports{Cache: broken{}}}, Options{})
+	r.ports.ClusterOf = func(context.Context, types.NamespacedName) (external.ClusterView, error) {
+		view := external.ClusterView{Presence: external.Present, ActiveControlPlaneMachines: contract.Some(3)}
+		view.State.ControlPlane = plane
+		return view, nil
+	}
+	r.frame.Ports.ClusterOf = r.ports.ClusterOf
+	state := contract.MachineState{Metadata: contract.Metadata{Key: types.NamespacedName{Namespace: "ns", Name: "m"}}}
+	state.ClusterName = "c"
+	s := attached(&Scope{Scope: base{State: state}, env: r})
+	s.lookUpCluster(t.Context())
+	require.NoError(t, s.ClusterErr, "one that lives has no business with the control plane")
+
+	s.State.Deleting = time.Unix(1, 0)
+	s.lookUpCluster(t.Context())
+	require.ErrorIs(t, s.ClusterErr, errBroken, "the control plane is unread, and not absent")
+}
+
+func TestObjectsAreGivenUpByTheControlPlaneThatMadeThemForItsMachine(t *testing.T) {
+	t.Parallel()
+	me := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m", UID: "m-uid",
+		Controller: new(true), BlockOwnerDeletion: new(true)}
+	plane := metav1.OwnerReference{APIVersion: "controlplane.cluster.x-k8s.io/v1beta1", Kind: "KubeadmControlPlane", Name: "cp", UID: "cp-uid",
+		Controller: new(true)}
+	ref := contract.Ref{Group: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "cp"}
+	member, worker := map[string]string{contract.ControlPlaneLabel: ""}, map[string]string(nil)
+	for name, tc := range map[string]struct {
+		labels  map[string]string
+		plane   contract.Ref
+		want    []metav1.OwnerReference
+		foreign bool
+	}{
+		"a Machine of the control plane takes it":  {labels: member, plane: ref, want: []metav1.OwnerReference{me}},
+		"a worker does not":                        {labels: worker, plane: ref, foreign: true},
+		"another control plane does not let it go": {labels: member, plane: contract.Ref{Group: "g", Kind: "K", Name: "cp"}, foreign: true},
+		"without a Cluster it is not known":        {labels: member, foreign: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Scope{env: testReconciler(testKind(), Ports{}, Options{})}
+			s.State.Labels, s.Cluster.State.ControlPlane = tc.labels, tc.plane
+			got, _, foreign := engine.Own([]metav1.OwnerReference{plane}, me, s.givesUp())
+			if diff := cmp.Diff(tc.want, got); diff != "" || (foreign != nil) != tc.foreign {
+				t.Errorf("foreign: want %v, got %v; owners (-want +got):\n%s", tc.foreign, foreign, diff)
+			}
+		})
+	}
+}
+
+func TestTheConditionOfAReferencedObjectStaysOnlyWhileAReadIsPending(t *testing.T) {
+	t.Parallel()
+	said := engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionTrue, contract.ReasonReady, "")
+	for name, tc := range map[string]struct {
+		object external.Object
+		stored metav1.Condition
+		want   bool
+	}{
+		"CRDs are not listed": {external.Object{Presence: external.Unread}, said, true},
+		"its kind is not listed": {
+			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonCacheNotSynced}}, said, true},
+		"it was not ready": {external.Object{Presence: external.Unread},
+			engine.Condition(said.Type, metav1.ConditionFalse, contract.ReasonNotReady, ""), true},
+		"it was unknown": {external.Object{Presence: external.Unread},
+			engine.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInspectionFailed, ""), false},
+		"nothing was said": {external.Object{Presence: external.Unread}, metav1.Condition{}, false},
+		"a person has to mend it": {
+			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonVersionNotServed}}, said, false},
+		"its kind is gone":       {external.Object{Presence: external.KindMissing}, said, false},
+		"it is not there":        {external.Object{Presence: external.Absent}, said, false},
+		"it is there":            {external.Object{Presence: external.Present}, said, false},
+		"the Machine names none": {external.Object{}, said, false},
+		"its version is not labeled": {
+			external.Object{Presence: external.Unread, Problem: external.Problem{Reason: external.ReasonContractLabelMissing}}, said, false},
+	} {
+		now := engine.Condition(said.Type, metav1.ConditionUnknown, contract.ReasonInternalError, "")
+		s := base{Stored: []metav1.Condition{tc.stored}, Asserted: []metav1.Condition{now}, Now: time.Unix(1, 0)}
+		s.SpareUnread(func(metav1.Condition) bool { return isUnreadYet(tc.object) }, new(time.Time), time.Minute)
+		require.Equal(t, tc.want, len(s.Asserted) == 0, name)
 	}
 }

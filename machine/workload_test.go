@@ -20,7 +20,6 @@ import (
 )
 
 func TestAMachineWaitsForItsClusterAndGoesOnWhenItIsConnected(t *testing.T) {
-	t.Parallel()
 	server := newFar(1)
 	server.up()
 	f := newFarWorld(t, machine.Options{}, map[string]*far{})
@@ -28,18 +27,18 @@ func TestAMachineWaitsForItsClusterAndGoesOnWhenItIsConnected(t *testing.T) {
 
 	t.Log("what concerns no Node goes on")
 	for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
-		f.conditionSays(m, kind, contract.ReasonConnectionDown, "cluster default/prod is not connected",
+		f.conditionIs(m, kind, contract.ReasonConnectionDown, "cluster default/prod is not connected",
 			"Secret default/prod-kubeconfig does not exist")
 	}
 	f.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonReady)
-	require.Equal(t, "fake://x/1", providerIDOf(f.get(m)))
+	require.Equal(t, "fake://x/1", providerIDOf(f.Get(m)))
 	f.isLeftAlone("m")
 
 	t.Log("a connection wakes it, and so does its Node")
 	f.mu.Lock()
 	f.far["prod"] = server
 	f.mu.Unlock()
-	f.conditionSays(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
+	f.conditionIs(m, contract.ConditionNodeReady, contract.ReasonInspectionFailed, "Waiting for a Node with spec.providerID fake://x/1")
 	f.joins(server, "n", "fake://x/1")
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	require.Equal(t, "m", f.nodeIn(server, "n").Annotations[propagate.MachineAnnotation])
@@ -57,15 +56,14 @@ func TestAMachineWaitsForItsClusterAndGoesOnWhenItIsConnected(t *testing.T) {
 	f.conditionIs(second, contract.ConditionReady, contract.ReasonReady)
 	require.Zero(t, f.writes()["Node"], "Nodes of the manager's own cluster are none of its business")
 
-	require.NoError(t, f.client.Delete(t.Context(), m))
-	require.NoError(t, f.client.Delete(t.Context(), second))
-	f.goes(m, second)
+	f.Delete(m)
+	f.Delete(second)
+	f.Gone(m, second)
 	require.Nil(t, f.nodeIn(server, "n"))
 	require.Nil(t, f.nodeIn(server, "n2"))
 }
 
 func TestEqualNodesOfTwoClustersAreNeverMixedUp(t *testing.T) {
-	t.Parallel()
 	a, b := newFar(1), newFar(2)
 	a.up()
 	b.up()
@@ -86,7 +84,7 @@ func TestEqualNodesOfTwoClustersAreNeverMixedUp(t *testing.T) {
 	f.conditionIs(mb, contract.ConditionReady, contract.ReasonReady)
 	t.Log("a Machine that names no cluster has its Node where it is itself")
 	f.conditionIs(own, contract.ConditionNodeReady, contract.ReasonInspectionFailed)
-	f.create(fake.Node("n", "fake://x/1"))
+	f.Create(fake.Node("n", "fake://x/1"))
 	f.conditionIs(own, contract.ConditionReady, contract.ReasonReady)
 	require.Equal(t, "own", f.node("n").Annotations[propagate.MachineAnnotation])
 	require.Equal(t, "ma", f.nodeIn(a, "n").Annotations[propagate.MachineAnnotation])
@@ -96,8 +94,7 @@ func TestEqualNodesOfTwoClustersAreNeverMixedUp(t *testing.T) {
 	f.isQuiet()
 	b.ResetRequests()
 	before = f.passesOf("mb")
-	require.NoError(t, f.client.Delete(t.Context(), ma))
-	f.goes(ma)
+	f.Remove(ma)
 	require.Nil(t, f.nodeIn(a, "n"))
 	require.False(t, f.nodeIn(b, "n").Spec.Unschedulable)
 	require.Zero(t, b.CountRequests(fake.Request.IsWrite))
@@ -106,7 +103,6 @@ func TestEqualNodesOfTwoClustersAreNeverMixedUp(t *testing.T) {
 }
 
 func TestAClusterThatDiesHoldsItsOwnMachinesOnly(t *testing.T) {
-	t.Parallel()
 	a, b := newFar(1), newFar(2)
 	a.up()
 	b.up()
@@ -117,10 +113,10 @@ func TestAClusterThatDiesHoldsItsOwnMachinesOnly(t *testing.T) {
 	a.ResetRequests()
 
 	a.down()
-	message := f.conditionSays(ma, machine.ConditionNodeHealthy, contract.ReasonConnectionDown,
+	message := f.conditionIs(ma, machine.ConditionNodeHealthy, contract.ReasonConnectionDown,
 		"cluster default/a is not connected", "connection refused", "last seen", "check the API server")
 	f.isLeftAlone("ma")
-	require.Equal(t, message, conditionOf(f.get(ma), machine.ConditionNodeHealthy).Message, "it says the same while it is the same")
+	require.Equal(t, message, conditionOf(f.Get(ma), machine.ConditionNodeHealthy).Message, "it says the same while it is the same")
 
 	t.Log("Machines of other clusters do not notice")
 	mb := f.provisionedIn("b", "mb", "fake://x/2")
@@ -128,28 +124,27 @@ func TestAClusterThatDiesHoldsItsOwnMachinesOnly(t *testing.T) {
 	f.conditionIs(mb, contract.ConditionReady, contract.ReasonReady)
 
 	t.Log("a deletion waits, and says for what")
-	require.NoError(t, f.client.Delete(t.Context(), ma))
-	f.conditionSays(ma, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
+	f.Delete(ma)
+	f.conditionIs(ma, contract.ConditionDeleting, contract.ReasonDrainingNode, "cluster default/a is not connected")
 	f.isLeftAlone("ma")
-	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "ma")).GetDeletionTimestamp())
+	require.Nil(t, f.Get(fake.InfraMachine(contract.V1Beta2, "ma")).GetDeletionTimestamp())
 	t.Logf("the dead server was asked %d times", a.attempts())
 	require.Empty(t, a.Requests())
 
 	t.Log("also when the drain is excluded, and then the volumes are and the machine has gone")
-	f.change(ma, fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}))
-	f.conditionSays(ma, contract.ConditionDeleting, machine.ReasonWaitingForVolumeDetach, "cluster default/a is not connected")
-	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "ma")).GetDeletionTimestamp())
-	f.change(ma, fake.WithAnnotations(map[string]string{contract.ExcludeVolumeDetach: ""}))
-	f.conditionSays(ma, contract.ConditionDeleting, contract.ReasonDeletingNode, "cluster default/a is not connected")
+	f.Change(ma, fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}))
+	f.conditionIs(ma, contract.ConditionDeleting, machine.ReasonWaitingForVolumeDetach, "cluster default/a is not connected")
+	require.Nil(t, f.Get(fake.InfraMachine(contract.V1Beta2, "ma")).GetDeletionTimestamp())
+	f.Change(ma, fake.WithAnnotations(map[string]string{contract.ExcludeVolumeDetach: ""}))
+	f.conditionIs(ma, contract.ConditionDeleting, contract.ReasonDeletingNode, "cluster default/a is not connected")
 	f.isLeftAlone("ma")
 
 	a.up()
-	f.goes(ma)
+	f.Gone(ma)
 	require.Nil(t, f.nodeIn(a, "na"))
 }
 
 func TestAKubeconfigThatLeadsToAnotherCluster(t *testing.T) {
-	t.Parallel()
 	a, b := newFar(1), newFar(2)
 	a.up()
 	b.up()
@@ -159,7 +154,7 @@ func TestAKubeconfigThatLeadsToAnotherCluster(t *testing.T) {
 	f.joins(a, "n2", "fake://x/2")
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	f.conditionIs(stays, contract.ConditionReady, contract.ReasonReady)
-	require.NotEmpty(t, f.get(m).GetAnnotations()[cluster.UIDAnnotation])
+	require.NotEmpty(t, f.Get(m).GetAnnotations()[cluster.UIDAnnotation])
 	leadTo := func(now, before *far) {
 		f.mu.Lock()
 		f.far["a"] = now
@@ -172,35 +167,33 @@ func TestAKubeconfigThatLeadsToAnotherCluster(t *testing.T) {
 	f.joins(b, "n", "fake://y/1") // as in each cluster whose Nodes are numbered
 	b.ResetRequests()
 	leadTo(b, a)
-	f.conditionSays(stays, machine.ConditionNodeHealthy, contract.ReasonInspectionFailed, "leads to another cluster", cluster.UIDAnnotation,
+	f.conditionIs(stays, machine.ConditionNodeHealthy, contract.ReasonInspectionFailed, "leads to another cluster", cluster.UIDAnnotation,
 		"correct the kubeconfig")
-	require.NoError(t, f.client.Delete(t.Context(), m))
-	f.conditionSays(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "leads to another cluster")
+	f.Delete(m)
+	f.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode, "leads to another cluster")
 	f.isLeftAlone("m")
-	require.Nil(t, f.get(fake.InfraMachine(contract.V1Beta2, "m")).GetDeletionTimestamp())
+	require.Nil(t, f.Get(fake.InfraMachine(contract.V1Beta2, "m")).GetDeletionTimestamp())
 	require.Zero(t, b.CountRequests(fake.Request.IsWrite))
 
 	t.Log("the kubeconfig is corrected")
 	leadTo(a, b)
-	f.goes(m)
+	f.Gone(m)
 	require.Nil(t, f.nodeIn(a, "n"))
 	f.conditionIs(stays, contract.ConditionReady, contract.ReasonReady)
 
 	t.Log("a person says that the other cluster takes the place of the first one")
 	leadTo(b, a)
-	f.conditionSays(stays, machine.ConditionNodeHealthy, contract.ReasonInspectionFailed, "leads to another cluster")
-	f.change(stays, func(u *unstructured.Unstructured) {
+	f.conditionIs(stays, machine.ConditionNodeHealthy, contract.ReasonInspectionFailed, "leads to another cluster")
+	f.Change(stays, func(u *unstructured.Unstructured) {
 		annotations := u.GetAnnotations()
 		delete(annotations, cluster.UIDAnnotation)
 		u.SetAnnotations(annotations)
 	})
 	f.conditionIs(stays, contract.ConditionNodeReady, machine.ReasonNodeDeleted)
-	require.NoError(t, f.client.Delete(t.Context(), stays))
-	f.goes(stays)
+	f.Remove(stays)
 }
 
 func TestReadinessOutlivesAConnectionForAWhile(t *testing.T) {
-	t.Parallel()
 	a := newFar(1)
 	a.up()
 	clock := clocktesting.NewFakePassiveClock(time.Now()) // the while is over when the test says so, and not before
@@ -215,14 +208,9 @@ func TestReadinessOutlivesAConnectionForAWhile(t *testing.T) {
 	before := f.passesOf("m")
 	clock.SetTime(time.Now())
 	a.down()
-	f.eventually("the Machine to be woken", func() string {
-		if f.passesOf("m") == before {
-			return "not yet"
-		}
-		return ""
-	})
+	f.Until("the Machine to be woken", func() bool { return f.passesOf("m") != before })
 	f.isQuiet()
-	require.Equal(t, contract.ReasonReady, conditionOf(f.get(m), contract.ConditionReady).Reason)
+	require.Equal(t, contract.ReasonReady, conditionOf(f.Get(m), contract.ConditionReady).Reason)
 	clock.SetTime(time.Now().Add(2 * time.Second))
 	f.conditionIs(m, contract.ConditionNodeReady, contract.ReasonConnectionDown)
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReadyUnknown)
@@ -251,23 +239,16 @@ func providerIDOf(m *unstructured.Unstructured) string {
 }
 
 func TestAClusterWithoutJSONPatchHasItsNodesLabelled(t *testing.T) {
-	t.Parallel()
 	server := newFar(1)
 	server.noJSONPatch = true
 	server.up()
 	f := newFarWorld(t, machine.Options{}, map[string]*far{"prod": server})
 	m := f.provisionedIn("prod", "m", "fake://x/1")
-	f.change(m, func(m *unstructured.Unstructured) { m.SetLabels(map[string]string{"node.cluster.x-k8s.io/pool": "a"}) })
+	f.Change(m, func(m *unstructured.Unstructured) { m.SetLabels(map[string]string{"node.cluster.x-k8s.io/pool": "a"}) })
 	f.joins(server, "n", "fake://x/1")
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	f.eventually("the label on the Node", func() string {
-		if f.nodeIn(server, "n").Labels["node.cluster.x-k8s.io/pool"] != "a" {
-			return "there is none"
-		}
-		return ""
-	})
-	require.NoError(t, f.client.Delete(t.Context(), m))
-	f.goes(m)
+	f.Until("the label on the Node", func() bool { return f.nodeIn(server, "n").Labels["node.cluster.x-k8s.io/pool"] == "a" })
+	f.Remove(m)
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if server.jsonPatches == 0 {
@@ -283,7 +264,6 @@ func TestAClusterWithoutVolumesHasItsNodesFoundAndIsNotWaitedFor(t *testing.T) {
 		"neither, and no Namespaces that are listed": {"volumeattachments", "persistentvolumes", "namespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			server := newFar(1)
 			server.unserved = map[string]bool{}
 			for _, resource := range unserved {
@@ -294,14 +274,12 @@ func TestAClusterWithoutVolumesHasItsNodesFoundAndIsNotWaitedFor(t *testing.T) {
 			m := f.provisionedIn("prod", "m", "fake://x/1")
 			f.joins(server, "n", "fake://x/1")
 			f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-			require.NoError(t, f.client.Delete(t.Context(), m))
-			f.goes(m)
+			f.Remove(m)
 		})
 	}
 }
 
 func TestTheVolumesOfANodeThatCannotBeReadAreNamed(t *testing.T) {
-	t.Parallel()
 	server := newFar(1)
 	server.unserved = map[string]bool{"persistentvolumes": true}
 	server.up()
@@ -309,9 +287,9 @@ func TestTheVolumesOfANodeThatCannotBeReadAreNamed(t *testing.T) {
 	m := f.provisionedIn("prod", "m", "fake://x/1")
 	f.joins(server, "n", "fake://x/1")
 	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
-	f.change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(map[string]string{contract.ExcludeDrain: ""}) })
+	f.Change(m, func(m *unstructured.Unstructured) { m.SetAnnotations(map[string]string{contract.ExcludeDrain: ""}) })
 	there := worldIn(t, testenv.Over(t, server.Store))
 	there.attach("data", "n")
-	require.NoError(t, f.client.Delete(t.Context(), m))
+	f.Delete(m)
 	f.waitsForVolumes(m, "PersistentVolume", "could not find the requested resource")
 }

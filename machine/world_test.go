@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,8 +59,10 @@ type worldOptions struct {
 
 const userAgent = "machinist-under-test"
 
+// newWorld starts a world. The test runs beside others from here on.
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
+	t.Parallel()
 	if o.kind.Adapter == nil {
 		o.kind = contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
 	}
@@ -76,8 +77,8 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	testenv.Start(t, o.store, loops, func(e *testenv.Env) {
 		w = worldIn(t, e)
 		if !o.noCRDs {
-			w.create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
-			w.create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
+			w.Create(fake.CRD(fake.InfraMachineGVK(contract.V1Beta2), contract.V1Beta2))
+			w.Create(fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
 		}
 		if o.before != nil {
 			o.before(w)
@@ -127,32 +128,8 @@ func (o worldOptions) setup(ctx context.Context, t *testing.T, mgr ctrl.Manager)
 
 func (w *world) manager(agent string) ctrl.Manager { return w.Manager(agent, ctrl.Options{}) }
 
-func (w *world) create(objects ...client.Object) { w.t.Helper(); w.Create(objects...) }
-
-func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	w.t.Helper()
-	return w.Get(obj)
-}
-
-func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
-	w.t.Helper()
-	w.Change(obj, do)
-}
-
-func (w *world) eventually(what string, check func() string) { w.t.Helper(); w.Eventually(what, check) }
-
-func (w *world) goes(objects ...*unstructured.Unstructured) { w.t.Helper(); w.Gone(objects...) }
-
-func (w *world) events(reason string) []eventsv1.Event { w.t.Helper(); return w.Events(reason) }
-
-// conditionIs waits for a condition of the Machine to have a reason, and returns its message.
-func (w *world) conditionIs(m *unstructured.Unstructured, kind, reason string) string {
-	w.t.Helper()
-	return w.Says(m, kind, reason).Message
-}
-
-// conditionSays waits for a condition of the Machine to have a reason and to say all parts, and returns its message.
-func (w *world) conditionSays(m *unstructured.Unstructured, kind, reason string, parts ...string) string {
+// conditionIs waits for a condition of the Machine to have a reason and a message with all parts, and returns the message.
+func (w *world) conditionIs(m *unstructured.Unstructured, kind, reason string, parts ...string) string {
 	w.t.Helper()
 	return w.Says(m, kind, reason, parts...).Message
 }
@@ -168,8 +145,8 @@ func (w *world) cluster(name string, options ...fake.Option) *unstructured.Unstr
 	w.t.Helper()
 	c := fake.Cluster(name, options...)
 	status := c.Object["status"]
-	w.create(c)
-	w.change(c, func(u *unstructured.Unstructured) { u.Object["status"] = status })
+	w.Create(c)
+	w.Change(c, func(u *unstructured.Unstructured) { u.Object["status"] = status })
 	return c
 }
 
@@ -177,14 +154,22 @@ func (w *world) cluster(name string, options ...fake.Option) *unstructured.Unstr
 func (w *world) machineWith(name string, options ...fake.Option) *unstructured.Unstructured {
 	w.t.Helper()
 	m := fake.Machine(name, options...)
-	w.create(fake.BootstrapConfig(contract.V1Beta2, name), fake.InfraMachine(contract.V1Beta2, name), m)
+	w.Create(fake.BootstrapConfig(contract.V1Beta2, name), fake.InfraMachine(contract.V1Beta2, name), m)
+	return m
+}
+
+// ready creates a Machine with everything it refers to, and waits until it is Ready.
+func (w *world) ready(name string, options ...fake.Option) *unstructured.Unstructured {
+	w.t.Helper()
+	m := w.machineWith(name, options...)
+	w.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
 	return m
 }
 
 func (w *world) reaches(m *unstructured.Unstructured, phase string) {
 	w.t.Helper()
-	w.eventually("reach "+phase, func() string {
-		fresh := w.get(m)
+	w.Eventually("reach "+phase, func() string {
+		fresh := w.Get(m)
 		if fresh == nil {
 			return "the Machine is gone"
 		}
@@ -242,3 +227,5 @@ func (w *world) isQuietFor(what string, d time.Duration) {
 		return ""
 	})
 }
+
+func TestMain(m *testing.M) { testenv.Main(m) }

@@ -8,73 +8,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
 	"github.com/machinist-dev/machinist/drain/runner"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
-
-func TestVolumesAreWaitedForOnceOnTheNodeThatWasMatched(t *testing.T) {
-	now := time.Unix(10_000, 0)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
-	matched := noderef.Match{Outcome: noderef.Matched, Node: node}
-	for name, tc := range map[string]struct {
-		facts  nodeStageFacts
-		node   types.UID // recorded
-		record contract.Deletion
-		want   stageAction
-	}{
-		"after the drain":                 {facts: nodeStageFacts{NodesSynced: true, Match: matched}, want: stageRuns},
-		"excluded":                        {facts: nodeStageFacts{Excluded: "asked", NodesSynced: true, Match: matched}, want: stageExcluded},
-		"excluded while Nodes are unread": {facts: nodeStageFacts{Excluded: "asked"}, want: stageExcluded},
-		"the machine is gone":             {facts: nodeStageFacts{InfrastructureGone: true, NodesSynced: true, Match: matched}, want: stageDone},
-		"the machine is going": {facts: nodeStageFacts{Infrastructure: leaving(present("I")), NodesSynced: true, Match: matched},
-			want: stageDone},
-		"an unread machine is not a gone one": {
-			facts: nodeStageFacts{Infrastructure: external.Object{Presence: external.Unread}, NodesSynced: true, Match: matched},
-			want:  stageRuns},
-		"unread Nodes are not missing":   {facts: nodeStageFacts{Match: noderef.Match{Outcome: noderef.NotFound}}, want: stageUnread},
-		"unread Nodes that are given up": {facts: nodeStageFacts{ClusterGone: true}, want: stageOver},
-		"done before Nodes were unread": {facts: nodeStageFacts{},
-			record: record(ended(StepVolumes, "n-uid")), node: "n-uid", want: stageDone},
-		"of another Node before": {facts: nodeStageFacts{},
-			record: record(ended(StepVolumes, "old")), node: "n-uid", want: stageUnread},
-		"there is no Node": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.NotFound}}, want: stageDone},
-		"the Node is another machine's": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Stale, Node: node}}, want: stageDone},
-		"another Machine names it too": {
-			facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Claimed, Other: node}}, want: stageDone},
-		"two Nodes claim the ID": {facts: nodeStageFacts{NodesSynced: true, Match: noderef.Match{Outcome: noderef.Ambiguous}}, want: stageDone},
-		"done before": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			record: record(ended(StepVolumes, "n-uid")), want: stageDone},
-		"done before, of another Node": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			record: record(ended(StepVolumes, "old")), want: stageRuns},
-		"pre-terminate hooks have begun": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			record: record(begun(StepPreTerminateHooks, now)), want: stageDone},
-		"without a limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched},
-			record: record(begun(StepVolumes, now.Add(-time.Hour))), want: stageRuns},
-		"within its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute},
-			record: record(begun(StepVolumes, now.Add(-59*time.Second))), want: stageRuns},
-		"at its limit": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Minute},
-			record: record(begun(StepVolumes, now.Add(-time.Minute))), want: stageOver},
-		"a limit that has not begun": {facts: nodeStageFacts{NodesSynced: true, Match: matched, Limit: time.Nanosecond},
-			want: stageRuns},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tc.facts.Now = now
-			if got, why := tc.facts.decide(volumesStage(), tc.record, tc.node); got != tc.want {
-				t.Errorf("want %d, got %d: %s", tc.want, got, why)
-			}
-		})
-	}
-}
 
 // attachedTo answers what it is told to about volumes, and writes down what it was asked.
 type attachedTo struct {
@@ -113,8 +65,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 		unread  bool
 		want    outcome
 	}{
-		"nothing is attached": {
-			volumes: attachedTo{result: runner.VolumesResult{Done: true}}, want: outcome{Released: 1}},
+		"nothing is attached": {volumes: attachedTo{result: runner.VolumesResult{Done: true}}, want: outcome{Released: 1}},
 		"nothing is attached right after the drain": {
 			volumes: attachedTo{result: runner.VolumesResult{Done: true}}, drained: true,
 			want: outcome{Detached: true, Released: 1}},
@@ -140,8 +91,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 				Told: []string{`Normal NodeVolumesDetached success waiting for node volumes detaching Machine's node "n"`}}},
 		"the Node does not answer any more": {
 			volumes: attachedTo{result: runner.VolumesResult{Done: true, Stopped: drain.VolumesUnreachable, Message: "* left"}},
-			want: outcome{Detached: true,
-				Told: []string{"Warning NodeVolumesLeftAttached * left"}, Released: 1}},
+			want:    outcome{Detached: true, Told: []string{"Warning NodeVolumesLeftAttached * left"}, Released: 1}},
 		"it is not known yet": {
 			volumes: attachedTo{result: unlisted},
 			want:    outcome{Result: Result{Stop: true, RequeueAfter: 15 * time.Second}, Message: waiting + "\n* waiting for lists"}},
@@ -180,9 +130,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			for _, e := range s.told {
 				got.Told = append(got.Told, e.Kind+" "+e.Reason+" "+e.Note)
 			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(contract.Change[time.Time]{})); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			require.Empty(t, cmp.Diff(tc.want, got, cmp.AllowUnexported(contract.Change[time.Time]{})))
 		})
 	}
 }
@@ -220,10 +168,150 @@ func TestTheEndOfADrainAndWhatItFindsOfVolumesAreOneCheckpoint(t *testing.T) {
 		{Name: StepVolumes, On: engine.InDeletion, Run: volumesStage().run},
 	}, s)
 	require.NoError(t, err)
-	if !result.Checkpoint || !s.deletion.HasEnded(StepDrain, "n-uid") || s.Update.VolumeDetachStarted.Keeps() {
-		t.Errorf("want the drain and the start of the wait in one write, got %+v", s.Update)
+	require.False(t, !result.Checkpoint || !s.deletion.HasEnded(StepDrain, "n-uid") || s.Update.VolumeDetachStarted.Keeps())
+	require.Zero(t, released+attached.released, "the Node was released although its pods say whose volumes stay")
+}
+
+// drainsForEver is a Drainer whose Nodes are never drained.
+type drainsForEver struct{ released *[]string }
+
+func (drainsForEver) Step(context.Context, runner.Request) (runner.Result, error) {
+	return runner.Result{Message: "pods"}, nil
+}
+func (d drainsForEver) Release(node string) { *d.released = append(*d.released, node) }
+
+// holdsNothing is a cache without objects.
+type holdsNothing struct{ cache.Cache }
+
+func (holdsNothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "machines"}, key.Name)
+}
+
+// draining is the scope of a Machine whose drain has queued evictions.
+func draining(t *testing.T, released *[]string) *Scope {
+	t.Helper()
+	now := time.Unix(1000, 0)
+	s := scopeWithVolumes(nil, now, 0)
+	s.State.Key = types.NamespacedName{Namespace: "default", Name: "m1"}
+	s.State.Deleting, s.State.DrainStarted = now, now
+	s.deletion = s.State.Deletion(now)
+	s.Workload = Workload{Drainer: drainsForEver{released}}
+	s.env = testReconciler(contract.Unstructured(fake.MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine),
+		Ports{Ports: engine.Ports{Cache: holdsNothing{}}},
+		Options{
+			Options: engine.Options{Clock: clocktesting.NewFakePassiveClock(now)},
+			Steps:   s.env.options.Steps,
+			Policy:  s.env.options.Policy})
+	s.env.frame.Finalizer = contract.MachineFinalizer
+	attached(s)
+	s.memory.observeDeletion(s.State.Deleting)
+	_, err := s.drain(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, *released)
+	return s
+}
+
+// A person who removes the finalizer of a Machine wants its deletion to end: no more pods are evicted from its Node.
+func TestAMachineThatVanishesInItsDrainLetsGoOfItsNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	_, err := s.env.Reconcile(t.Context(), ctrl.Request{NamespacedName: s.State.Key})
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, released)
+	_, err = s.env.Reconcile(t.Context(), ctrl.Request{NamespacedName: s.State.Key})
+	require.NoError(t, err)
+	require.Len(t, released, 1, "it may be another Machine's by now")
+}
+
+func TestAMachineWhoseFinalizerIsTakenAwayInItsDrainLetsGoOfItsNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	m := fake.Machine("m1")
+	m.SetFinalizers([]string{"example.com/others"})
+	m.SetDeletionTimestamp(new(metav1.NewTime(s.Now)))
+	_, err := s.env.ReconcileObject(t.Context(), m)
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, released)
+}
+
+// The process lives on when a backup of the management cluster is restored, and its runner has evictions in its queue.
+func TestAMachineThatIsNotDeletedAnyMoreLetsGoOfItsNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.env.begin(t.Context(), s)
+	require.Empty(t, released)
+	s.State.Deleting = time.Time{}
+	s.env.begin(t.Context(), s)
+	require.Equal(t, []string{"n"}, released)
+}
+
+func TestAMachineThatIsPausedInItsDrainLetsGoOfItsNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.Cluster = external.ClusterView{Presence: external.Unread}
+	_, err := pauseStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Empty(t, released, "no drain was requested")
+	s.Cluster = external.ClusterView{Presence: external.Present, State: contract.ClusterState{SpecPaused: true}}
+	_, err = pauseStep(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, released)
+	s.env.memory.Forget(s.State.Key)
+	require.Len(t, released, 1, "it was let go of already")
+}
+
+func TestAMachineThatIsHandedToAnotherControllerIsForgotten(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.env.frame.Options.WatchFilter = "mine"
+	require.Same(t, s.memory, s.env.memory.Of(client.ObjectKeyFromObject(fake.Machine("m1")), s.State.UID))
+	own, others := fake.Machine("m1"), fake.Machine("m1")
+	own.SetLabels(map[string]string{contract.WatchFilterLabel: "mine"})
+	filter := s.env.frame.WatchFilterPredicate()
+	require.True(t, filter.Update(ctrlevent.UpdateEvent{ObjectOld: own, ObjectNew: others}), "otherwise no pass would follow")
+	require.False(t, filter.Update(ctrlevent.UpdateEvent{ObjectOld: others, ObjectNew: others}))
+	_, err := s.env.ReconcileObject(t.Context(), others)
+	require.NoError(t, err)
+	require.NotSame(t, s.memory, s.env.memory.Of(client.ObjectKeyFromObject(others), s.State.UID))
+	require.Equal(t, []string{"n"}, released, "the other controller begins to watch it in its next pass")
+}
+
+func TestAMachineLetsNoNodeGoThatTookTheNameOfItsOwn(t *testing.T) {
+	for _, taken := range []noderef.Outcome{noderef.Stale, noderef.Claimed} {
+		var released []string
+		s := draining(t, &released)
+		s.memory = &recollection{} // another process has begun the drain
+		s.memory.requested.Add("n-uid", "", s.Now)
+		s.Node = noderef.Match{Outcome: taken}
+		_, err := volumesStage().run(t.Context(), s)
+		require.NoError(t, err)
+		require.Empty(t, released, "another Machine may drain it")
 	}
-	if released+attached.released != 0 {
-		t.Error("the Node was released although its pods say whose volumes stay")
+}
+
+func TestAHookThatComesInTheMiddleOfADrainLetsGoOfItsNode(t *testing.T) {
+	for name, step := range map[string]engine.StepFunc[*Scope]{contract.PreDrainHook: preDrainHooksStage().run,
+		contract.PreTerminateHook: preTerminateHooksStage().run} {
+		var released []string
+		s := draining(t, &released)
+		_, err := step(t.Context(), s)
+		require.NoError(t, err)
+		require.Empty(t, released, "there is none")
+		s.State.Annotations = map[string]string{name + "/late": ""}
+		result, err := step(t.Context(), s)
+		require.NoError(t, err)
+		require.True(t, result.Stop)
+		require.Equal(t, []string{"n"}, released, "no pod is evicted while a hook holds the drain up")
 	}
+}
+
+func TestTheEndOfADeletionLetsGoOfTheNode(t *testing.T) {
+	var released []string
+	s := draining(t, &released)
+	s.State.Finalizers = []string{"example.com/others", s.env.frame.Finalizer}
+	result, err := removeFinalizer(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, released)
+	require.Equal(t, contract.SetTo([]string{"example.com/others"}), s.Update.Finalizers)
+	require.True(t, result.Checkpoint, "others hold it, and no later pass says that we are done")
 }
