@@ -20,7 +20,7 @@ import (
 // copied creates a copy of an InfraMachine under another name, as a person makes it, with its owner reference and its finalizer.
 func (w *world) copied(infra *unstructured.Unstructured, name string) *unstructured.Unstructured {
 	w.t.Helper()
-	from := w.get(infra)
+	from := w.Get(infra)
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": from.Object["spec"]}}
 	u.SetGroupVersionKind(from.GroupVersionKind())
 	u.SetNamespace(from.GetNamespace())
@@ -28,7 +28,7 @@ func (w *world) copied(infra *unstructured.Unstructured, name string) *unstructu
 	u.SetLabels(from.GetLabels())
 	u.SetOwnerReferences(from.GetOwnerReferences())
 	u.SetFinalizers(from.GetFinalizers())
-	w.create(u)
+	w.Create(u)
 	return u
 }
 
@@ -36,7 +36,6 @@ func TestACopyOfAnInfraMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testin
 	t.Parallel()
 	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
 		t.Run(string(v), func(t *testing.T) {
-			t.Parallel()
 			w := newWorld(t, worldOptions{version: v})
 			m, infra := w.machineOf("m1", "small")
 			w.reaches(m, string(phases.Running))
@@ -44,56 +43,55 @@ func TestACopyOfAnInfraMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testin
 			second := w.copied(infra, "second")
 			c := w.says(second, contract.ConditionReady, inframachine.ReasonWaitingForMachine)
 			require.Contains(t, c.Message, "Machine default/m1 has another object as its infrastructure")
-			require.NoError(t, w.client.Delete(t.Context(), second))
+			w.Delete(second)
 			c = w.says(second, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
 			require.Contains(t, c.Message, `CloudMachine m1 has spec.providerID "fake://1" too`)
 			w.isQuiet()
 			require.Len(t, w.instances(), 1)
 
 			t.Log("without the provider ID it goes alone")
-			w.change(second, withoutProviderID)
-			w.goes(second)
+			w.Change(second, withoutProviderID)
+			w.Gone(second)
 			require.Len(t, w.instances(), 1)
 			w.reaches(m, string(phases.Running))
 
 			t.Log("a copy does not hold the original, and goes when its Machine is gone")
 			third := w.copied(infra, "third")
 			w.says(third, contract.ConditionReady, inframachine.ReasonWaitingForMachine)
-			require.NoError(t, w.client.Delete(t.Context(), m))
-			w.goes(m, infra)
+			w.Delete(m)
+			w.Gone(m, infra)
 			require.Empty(t, w.instances())
-			if w.get(third) != nil { // the garbage collector may have been faster
-				_ = w.client.Delete(t.Context(), third)
+			if w.Get(third) != nil { // the garbage collector may have been faster
+				_ = w.Client.Delete(t.Context(), third)
 			}
-			w.goes(third)
+			w.Gone(third)
 		})
 	}
 }
 
 func TestAnInfraMachineThatItsMachineDoesNotNameGetsNoInstance(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m, infra := w.machineOf("m1", "small")
 	w.reaches(m, string(phases.Running))
 	bare := cloudMachine("bare", "small")
-	bare.SetOwnerReferences(w.get(infra).GetOwnerReferences())
+	bare.SetOwnerReferences(w.Get(infra).GetOwnerReferences())
 	made := w.cloud.Calls(provider.OpCreate)
-	w.create(bare)
+	w.Create(bare)
 	w.says(bare, contract.ConditionReady, inframachine.ReasonWaitingForMachine)
 	w.isQuiet()
 	require.Equal(t, made, w.cloud.Calls(provider.OpCreate))
-	require.Empty(t, w.get(bare).GetFinalizers())
+	require.Empty(t, w.Get(bare).GetFinalizers())
 }
 
 // taken creates a Machine with some annotations and with a copy of an InfraMachine, which has its provider ID and nothing else.
 func (w *world) taken(infra *unstructured.Unstructured, namespace, name string, annotations ...string,
 ) (m, second *unstructured.Unstructured) {
 	w.t.Helper()
-	second = &unstructured.Unstructured{Object: map[string]any{"spec": w.get(infra).Object["spec"]}}
+	second = &unstructured.Unstructured{Object: map[string]any{"spec": w.Get(infra).Object["spec"]}}
 	second.SetGroupVersionKind(infra.GroupVersionKind())
 	second.SetNamespace(namespace)
 	second.SetName(name)
-	w.create(second)
+	w.Create(second)
 	return w.machineFor(second, annotations...), second
 }
 
@@ -103,13 +101,12 @@ func withoutProviderID(u *unstructured.Unstructured) {
 
 // The Token finds the instance of an InfraMachine whose provider ID a person has removed.
 func TestWhatMadeAnInstanceLeavesItToACopyWithoutItsFinalizer(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m, infra := w.machineOf("m1", "small")
 	w.reaches(m, string(phases.Running))
 	_, second := w.taken(infra, "default", "m2")
 	w.says(second, contract.ConditionReady, contract.ReasonReady)
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	w.Delete(m)
 	held := func() {
 		t.Helper()
 		c := w.says(infra, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
@@ -117,9 +114,9 @@ func TestWhatMadeAnInstanceLeavesItToACopyWithoutItsFinalizer(t *testing.T) {
 		require.Contains(t, c.Message, "remove the value here and, where it comes back, the finalizer "+inframachine.Finalizer)
 	}
 	held()
-	w.change(infra, withoutProviderID)
-	w.eventually("the provider ID", func() string {
-		if fresh := w.get(infra); fresh == nil {
+	w.Change(infra, withoutProviderID)
+	w.Eventually("the provider ID", func() string {
+		if fresh := w.Get(infra); fresh == nil {
 			return ""
 		} else if id, _, _ := unstructured.NestedString(fresh.Object, "spec", "providerID"); id == "" {
 			return "none"
@@ -128,21 +125,20 @@ func TestWhatMadeAnInstanceLeavesItToACopyWithoutItsFinalizer(t *testing.T) {
 	})
 	require.Len(t, w.instances(), 1)
 	held()
-	w.change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-	w.goes(infra, m)
+	w.Change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	w.Gone(infra, m)
 	require.Len(t, w.instances(), 1)
 }
 
 // The controller of Machines has not set the owner reference yet, and does not while the Machine is paused.
 func TestAnInfraMachineIsNamedWithoutAnOwnerReference(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m, infra := w.machineOf("m1", "small")
 	w.reaches(m, string(phases.Running))
 	_, second := w.taken(infra, "default", "m2", contract.PausedAnnotation)
 	w.isQuiet()
-	require.Empty(t, w.get(second).GetOwnerReferences())
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	require.Empty(t, w.Get(second).GetOwnerReferences())
+	w.Delete(m)
 	c := w.says(infra, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
 	require.Contains(t, c.Message, `CloudMachine m2 has spec.providerID "fake://1" too`)
 	w.isQuiet()
@@ -151,33 +147,31 @@ func TestAnInfraMachineIsNamedWithoutAnOwnerReference(t *testing.T) {
 
 // A backup was restored into another namespace, as for a drill.
 func TestAnInstanceIsNotDeletedWithACopyInAnotherNamespace(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m, infra := w.machineOf("m1", "small")
 	w.reaches(m, string(phases.Running))
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drill"}})
+	w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drill"}})
 	m2, restored := w.taken(infra, "drill", "m1", contract.ExcludeDrain)
 	w.says(restored, contract.ConditionReady, contract.ReasonReady)
-	require.NoError(t, w.client.Delete(t.Context(), m2))
+	w.Delete(m2)
 	c := w.says(restored, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
 	require.Contains(t, c.Message, `CloudMachine default/m1 has spec.providerID "fake://1" too`)
 	require.Len(t, w.instances(), 1)
-	w.change(restored, withoutProviderID)
-	w.goes(restored, m2)
+	w.Change(restored, withoutProviderID)
+	w.Gone(restored, m2)
 	require.Len(t, w.instances(), 1)
 
 	t.Log("the copy does not hold the original")
 	_, again := w.taken(infra, "drill", "m3")
 	w.says(again, contract.ConditionReady, contract.ReasonReady)
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(infra, m)
+	w.Delete(m)
+	w.Gone(infra, m)
 	require.Empty(t, w.instances())
-	require.NotNil(t, w.get(again))
+	require.NotNil(t, w.Get(again))
 }
 
 // A Driver without a provider ID at first finds the instance by what it wants to resume with, whoever asks.
 func TestAnInstanceIsNotDeletedWithACopyOfWhatResumesIt(t *testing.T) {
-	t.Parallel()
 	const job = `{"job":7}`
 	var of, deleted atomic.Value
 	jobs := func(c provider.Calls) provider.Calls {
@@ -203,30 +197,29 @@ func TestAnInstanceIsNotDeletedWithACopyOfWhatResumesIt(t *testing.T) {
 	_, infra := w.machineOf("m1", "small")
 	w.says(infra, contract.ConditionReady, instance.ReasonCreating)
 	second := w.copied(infra, "second")
-	w.change(second, func(u *unstructured.Unstructured) {
+	w.Change(second, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{contract.InstanceResumeAnnotation: job})
 	})
-	require.NoError(t, w.client.Delete(t.Context(), second))
+	w.Delete(second)
 	c := w.says(second, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
 	require.Contains(t, c.Message, "CloudMachine m1 has the annotation "+contract.InstanceResumeAnnotation+" of this one too")
 	require.Nil(t, deleted.Load())
-	w.change(second, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
-	w.goes(second)
+	w.Change(second, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.Gone(second)
 	require.Nil(t, deleted.Load())
 }
 
 // Unread is not absent: the rest of the object still says whose instance it is.
 func TestAnInstanceStaysForAnInfraMachineThatCannotBeRead(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{})
 	m, infra := w.machineOf("m1", "small")
 	w.reaches(m, string(phases.Running))
 	_, second := w.taken(infra, "default", "m2")
 	w.says(second, contract.ConditionReady, contract.ReasonReady)
-	broken := w.get(second)
+	broken := w.Get(second)
 	require.NoError(t, unstructured.SetNestedField(broken.Object, "yes", "status", "initialization", "provisioned"))
-	require.NoError(t, w.client.Status().Update(t.Context(), broken))
-	require.NoError(t, w.client.Delete(t.Context(), m))
+	require.NoError(t, w.Client.Status().Update(t.Context(), broken))
+	w.Delete(m)
 	c := w.says(infra, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
 	require.Contains(t, c.Message, `CloudMachine m2 has spec.providerID "fake://1" too`)
 	require.Len(t, w.instances(), 1)

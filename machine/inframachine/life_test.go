@@ -29,14 +29,13 @@ func TestAMachineRunsOnAnInstanceOfADriverAndIsDeletedAgain(t *testing.T) {
 	t.Parallel()
 	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
 		t.Run(string(v), func(t *testing.T) {
-			t.Parallel()
 			w := newWorld(t, worldOptions{version: v, cloud: fake.DriverOptions{Boot: 50 * time.Millisecond, Vanish: 50 * time.Millisecond}})
 			m, infra := w.machineOf("m1", "large")
 			w.reaches(m, string(phases.Running))
 			require.Equal(t, "boot m1", w.cloud.UserData(string(infra.GetUID())), "the Token is the UID of the InfraMachine")
 			w.says(infra, contract.ConditionReady, contract.ReasonReady)
 
-			fresh := w.get(infra)
+			fresh := w.Get(infra)
 			var said contract.InfraMachineState
 			require.NoError(t, contract.LayoutsOf(v).InfraMachine.Read(fresh, &said))
 			require.True(t, said.Provisioned)
@@ -45,14 +44,14 @@ func TestAMachineRunsOnAnInstanceOfADriverAndIsDeletedAgain(t *testing.T) {
 			require.Contains(t, fresh.GetFinalizers(), inframachine.Finalizer)
 			require.Empty(t, conformance.CheckObject(fresh, conformance.InfraMachine, v).Findings)
 			var node corev1.Node
-			require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "m1"}, &node))
+			require.NoError(t, w.Client.Get(t.Context(), client.ObjectKey{Name: "m1"}, &node))
 
 			w.isQuiet()
-			require.NoError(t, w.client.Delete(t.Context(), m))
-			w.goes(m, infra)
+			w.Delete(m)
+			w.Gone(m, infra)
 			require.Empty(t, w.instances())
 			require.Equal(t, 1, w.cloud.Made(string(infra.GetUID())))
-			require.True(t, apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKey{Name: "m1"}, &node)))
+			require.True(t, apierrors.IsNotFound(w.Client.Get(t.Context(), client.ObjectKey{Name: "m1"}, &node)))
 		})
 	}
 }
@@ -67,7 +66,6 @@ func TestTheCRDsOfTheTestsFulfilTheContract(t *testing.T) {
 }
 
 func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
-	t.Parallel()
 	var mu sync.Mutex
 	var w *world
 	var bare []string
@@ -76,7 +74,7 @@ func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
 		Boot: 20 * time.Millisecond, Hidden: 100 * time.Millisecond, Answer: func(op provider.Operation, r provider.Request) error {
 			mu.Lock()
 			defer mu.Unlock()
-			if op == provider.OpCreate && !slices.Contains(w.get(cloudMachine(r.Name, "")).GetFinalizers(), inframachine.Finalizer) {
+			if op == provider.OpCreate && !slices.Contains(w.Get(cloudMachine(r.Name, "")).GetFinalizers(), inframachine.Finalizer) {
 				bare = append(bare, r.Name)
 			}
 			if lost[op]--; lost[op] >= 0 {
@@ -87,8 +85,8 @@ func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
 	}})
 	m, infra := w.machineOf("m1", "small")
 	w.reaches(m, string(phases.Running))
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m, infra)
+	w.Delete(m)
+	w.Gone(m, infra)
 	mu.Lock()
 	require.Empty(t, bare, "the finalizer stands before anything is made")
 	mu.Unlock()
@@ -97,7 +95,6 @@ func TestAnAnswerThatIsLostMakesNoSecondInstance(t *testing.T) {
 }
 
 func TestAnInstanceWhoseAnswerWasLostIsDeletedByItsToken(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{cloud: fake.DriverOptions{Answer: func(op provider.Operation, _ provider.Request) error {
 		if op == provider.OpCreate {
 			return errors.New("connection reset")
@@ -107,13 +104,12 @@ func TestAnInstanceWhoseAnswerWasLostIsDeletedByItsToken(t *testing.T) {
 	m, infra := w.machineOf("m1", "small")
 	w.says(infra, contract.ConditionReady, string(provider.Unavailable))
 	require.Len(t, w.instances(), 1)
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m, infra)
+	w.Delete(m)
+	w.Gone(m, infra)
 	require.Empty(t, w.instances())
 }
 
 func TestADeletionNeedsNoValidSpecificationNoClassAndNoSecret(t *testing.T) {
-	t.Parallel()
 	var class sync.Map
 	class.Store("exists", true)
 	w := newWorld(t, worldOptions{options: inframachine.Options{
@@ -127,24 +123,23 @@ func TestADeletionNeedsNoValidSpecificationNoClassAndNoSecret(t *testing.T) {
 	m, infra := w.machineOf("m1", "small")
 	w.reaches(m, string(phases.Running))
 	class.Delete("exists")
-	w.change(infra, func(u *unstructured.Unstructured) {
+	w.Change(infra, func(u *unstructured.Unstructured) {
 		require.NoError(t, unstructured.SetNestedField(u.Object, "broken", "spec", "size"))
 	})
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = "default", "m1"
-	require.NoError(t, w.client.Delete(t.Context(), secret))
-	require.NoError(t, w.client.Delete(t.Context(), m))
-	w.goes(m, infra)
+	w.Delete(secret)
+	w.Delete(m)
+	w.Gone(m, infra)
 	require.Empty(t, w.instances())
 }
 
 func TestASecretThatIsMissingIsNamedAndWaitedFor(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{noBootstrap: true})
 	m, infra := w.machineOf("m1", "small")
 	w.says(infra, contract.ConditionReady, instance.ReasonWaitingForData)
 	require.Zero(t, w.cloud.Calls(provider.OpCreate))
-	w.change(m, func(u *unstructured.Unstructured) {
+	w.Change(m, func(u *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(u.Object, "spec", "bootstrap", "configRef")
 		require.NoError(t, unstructured.SetNestedField(u.Object, "data", "spec", "bootstrap", "dataSecretName"))
 	})
@@ -152,13 +147,12 @@ func TestASecretThatIsMissingIsNamedAndWaitedFor(t *testing.T) {
 	require.Contains(t, c.Message, "Secret default/data does not exist")
 	secret := &corev1.Secret{Data: map[string][]byte{"value": []byte("mine")}}
 	secret.Namespace, secret.Name = "default", "data"
-	w.create(secret)
+	w.Create(secret)
 	w.reaches(m, string(phases.Running))
 	require.Equal(t, "mine", w.cloud.UserData(string(infra.GetUID())))
 }
 
 func TestWhatADriverWantsToResumeWithIsKeptUntilTheProviderIDIsKnown(t *testing.T) {
-	t.Parallel()
 	var asked atomic.Int64
 	jobs := func(c provider.Calls) provider.Calls {
 		create := c.Create
@@ -176,19 +170,18 @@ func TestWhatADriverWantsToResumeWithIsKeptUntilTheProviderIDIsKnown(t *testing.
 	w := newWorld(t, worldOptions{around: []provider.Decorator{jobs}})
 	m, infra := w.machineOf("m1", "small")
 	w.reaches(m, string(phases.Running))
-	require.NotContains(t, w.get(infra).GetAnnotations(), contract.InstanceResumeAnnotation, "it is over")
+	require.NotContains(t, w.Get(infra).GetAnnotations(), contract.InstanceResumeAnnotation, "it is over")
 	require.EqualValues(t, 2, asked.Load())
 }
 
 func TestFirstBootDataOfTheEmbedderTakesThePlaceOfTheSecret(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{noBootstrap: true, options: inframachine.Options{
 		UserData: func(_ context.Context, secret types.NamespacedName) ([]byte, error) {
 			return []byte("of " + secret.String()), nil
 		},
 	}})
 	m, infra := w.machineOf("m1", "small")
-	w.change(m, func(u *unstructured.Unstructured) { // there is no such Secret
+	w.Change(m, func(u *unstructured.Unstructured) { // there is no such Secret
 		unstructured.RemoveNestedField(u.Object, "spec", "bootstrap", "configRef")
 		require.NoError(t, unstructured.SetNestedField(u.Object, "data", "spec", "bootstrap", "dataSecretName"))
 	})

@@ -1,20 +1,28 @@
 package inframachine_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
+	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine/inframachine"
 	"github.com/machinist-dev/machinist/machine/provider"
+	"github.com/machinist-dev/machinist/phases"
 )
 
 func TestNewSaysAllThatIsMissing(t *testing.T) {
@@ -85,4 +93,64 @@ func TestRightsFollowFromTheWiring(t *testing.T) {
 		"events.k8s.io/events create,patch", "infrastructure.example.com/cloudmachines list,patch,watch",
 		"infrastructure.example.com/cloudmachines/status patch",
 	}, lines(inframachine.PolicyRules(w))))
+}
+
+// withoutFinalizers is a webhook that removes finalizers from what the provider under test writes, while it is on.
+type withoutFinalizers struct {
+	client.Client
+
+	on   *atomic.Bool
+	seen *atomic.Int64
+}
+
+func (w withoutFinalizers) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	raw, err := patch.Data(obj)
+	body := map[string]any{}
+	if err != nil || !w.on.Load() || json.Unmarshal(raw, &body) != nil {
+		return w.Client.Patch(ctx, obj, patch, opts...)
+	}
+	if metadata, ok := body["metadata"].(map[string]any); ok && metadata["finalizers"] != nil {
+		delete(metadata, "finalizers")
+		w.seen.Add(1)
+	}
+	if raw, err = json.Marshal(body); err != nil {
+		return err
+	}
+	return w.Client.Patch(ctx, obj, client.RawPatch(patch.Type(), raw), opts...)
+}
+
+// Such an InfraMachine would vanish at once in a deletion, and leave its instance behind.
+func TestNoInstanceIsMadeForAnObjectThatDoesNotKeepItsFinalizer(t *testing.T) {
+	var on atomic.Bool
+	var seen atomic.Int64
+	on.Store(true)
+	w := newWorld(t, worldOptions{ports: func(p *engine.Ports) { p.Client = withoutFinalizers{p.Client, &on, &seen} }})
+	m, infra := w.machineOf("m1", "small")
+	require.Eventually(t, func() bool { return seen.Load() > 2 }, time.Minute, 10*time.Millisecond)
+	require.Empty(t, w.instances())
+	on.Store(false)
+	w.reaches(m, string(phases.Running))
+	require.Contains(t, w.Get(infra).GetFinalizers(), inframachine.Finalizer)
+}
+
+// The answer to the creation was lost, and its Node may have joined: only the provider ID finds it, and no event says when to ask again.
+func TestAnInstanceIsLookedForUntilItsDriverSaysWhetherItExists(t *testing.T) {
+	const hook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/test"
+	var deleting atomic.Bool
+	var looks atomic.Int64 // since then
+	w := newWorld(t, worldOptions{cloud: fake.DriverOptions{Answer: func(op provider.Operation, _ provider.Request) error {
+		if op == provider.OpCreate || op == provider.OpGet && (!deleting.Load() || looks.Add(1) < 4) {
+			return errors.New("connection reset")
+		}
+		return nil
+	}}})
+	m, infra := w.machineOf("m1", "small")
+	w.says(infra, contract.ConditionReady, string(provider.Unavailable))
+	w.Change(m, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{hook: ""}) })
+	deleting.Store(true)
+	w.Delete(m)
+	w.Until("the provider ID", func() bool {
+		id, _, _ := unstructured.NestedString(w.Get(infra).Object, "spec", "providerID")
+		return id != ""
+	})
 }

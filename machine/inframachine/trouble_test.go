@@ -37,11 +37,10 @@ func refusing(refuse func(r *provider.Request) error, calls *atomic.Int64) provi
 
 func (w *world) wake(obj *unstructured.Unstructured, value string) {
 	w.t.Helper()
-	w.change(obj, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"example.com/wake": value}) })
+	w.Change(obj, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"example.com/wake": value}) })
 }
 
 func TestATerminalErrorParksUntilTheSpecificationChanges(t *testing.T) {
-	t.Parallel()
 	var calls atomic.Int64
 	w := newWorld(t, worldOptions{around: []provider.Decorator{refusing(func(r *provider.Request) error {
 		if strings.Contains(string(r.Spec), "small") {
@@ -59,9 +58,9 @@ func TestATerminalErrorParksUntilTheSpecificationChanges(t *testing.T) {
 		w.isQuiet()
 	}
 	require.EqualValues(t, 1, calls.Load(), "it costs no call until the specification changes")
-	w.eventually("an event", func() string {
+	w.Eventually("an event", func() string {
 		var list eventsv1.EventList
-		require.NoError(t, w.client.List(t.Context(), &list))
+		require.NoError(t, w.Client.List(t.Context(), &list))
 		for _, e := range list.Items {
 			if e.Reason == string(provider.Terminal) && e.Regarding.Kind == "CloudMachine" {
 				return ""
@@ -69,14 +68,13 @@ func TestATerminalErrorParksUntilTheSpecificationChanges(t *testing.T) {
 		}
 		return "there is none"
 	})
-	w.change(infra, func(u *unstructured.Unstructured) {
+	w.Change(infra, func(u *unstructured.Unstructured) {
 		require.NoError(t, unstructured.SetNestedField(u.Object, "large", "spec", "size"))
 	})
 	w.reaches(m, string(phases.Running))
 }
 
 func TestWrongCredentialsParkUntilTheyChange(t *testing.T) {
-	t.Parallel()
 	var mu sync.Mutex
 	token := "wrong"
 	w := newWorld(t, worldOptions{
@@ -106,7 +104,6 @@ func TestWrongCredentialsParkUntilTheyChange(t *testing.T) {
 }
 
 func TestALimitSlowsAllMachinesOfItsCredentialsAndNoOthers(t *testing.T) {
-	t.Parallel()
 	var busy, refused atomic.Int64
 	count := provider.Around(func(ctx context.Context, _ provider.Operation, r *provider.Request, call func(context.Context) error) error {
 		if r.Account == "busy" {
@@ -140,59 +137,55 @@ func TestAnInstanceThatIsLostFailsItsMachineAndIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	for _, v := range []contract.Version{contract.V1Beta1, contract.V1Beta2} {
 		t.Run(string(v), func(t *testing.T) {
-			t.Parallel()
 			w := newWorld(t, worldOptions{version: v, options: inframachine.Options{Refresh: 20 * time.Millisecond}})
 			m, infra := w.machineOf("m1", "small")
 			w.reaches(m, string(phases.Running))
 			require.True(t, w.cloud.Lose(string(infra.GetUID())))
 			c := w.says(infra, contract.ConditionReady, instance.ReasonGone)
 			require.Equal(t, metav1.ConditionFalse, c.Status)
-			reason, _, _ := unstructured.NestedString(w.get(infra).Object, "status", "failureReason")
+			reason, _, _ := unstructured.NestedString(w.Get(infra).Object, "status", "failureReason")
 			if v == contract.V1Beta1 {
 				require.Equal(t, instance.ReasonGone, reason)
 			} else {
 				require.Empty(t, reason, "the contract has dropped it")
 			}
 			require.Equal(t, 1, w.cloud.Made(string(infra.GetUID())))
-			require.NoError(t, w.client.Delete(t.Context(), m))
-			w.goes(m, infra)
+			w.Delete(m)
+			w.Gone(m, infra)
 		})
 	}
 }
 
 func TestWhatIsPausedOrOfAnotherControllerOrWithoutAMachineIsLeftAlone(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{options: inframachine.Options{Options: pass.Options{WatchFilter: "ours"}}})
 	ours := map[string]string{contract.WatchFilterLabel: "ours"}
 	alone, paused, theirs := cloudMachine("alone", "small"), cloudMachine("paused", "small"), cloudMachine("theirs", "small")
 	alone.SetLabels(ours)
 	paused.SetLabels(ours)
 	paused.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
-	w.create(alone, paused, theirs)
+	w.Create(alone, paused, theirs)
 	c := w.says(alone, contract.ConditionReady, inframachine.ReasonWaitingForMachine)
 	require.Contains(t, c.Message, "owner reference")
 	w.says(paused, contract.ConditionPaused, contract.ReasonPaused)
 	w.isQuiet()
 	for _, obj := range []*unstructured.Unstructured{alone, paused, theirs} {
-		require.Empty(t, w.get(obj).GetFinalizers(), obj.GetName())
+		require.Empty(t, w.Get(obj).GetFinalizers(), obj.GetName())
 	}
-	require.Nil(t, w.get(theirs).Object["status"])
+	require.Nil(t, w.Get(theirs).Object["status"])
 	require.Zero(t, w.cloud.Calls(provider.OpValidate))
-	require.NoError(t, w.client.Delete(t.Context(), alone))
-	w.goes(alone)
+	w.Remove(alone)
 }
 
 func TestAnInstanceWaitsForTheInfrastructureOfItsCluster(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, worldOptions{clusters: true})
 	cluster := fake.Cluster("demo")
-	w.create(cluster)
+	w.Create(cluster)
 	m, infra := w.machineOf("m1", "small")
 	w.says(infra, contract.ConditionReady, inframachine.ReasonWaitingForCluster)
 	require.Zero(t, w.cloud.Calls(provider.OpCreate))
-	fresh := w.get(cluster)
+	fresh := w.Get(cluster)
 	require.NoError(t, unstructured.SetNestedField(fresh.Object, true, "status", "initialization", "infrastructureProvisioned"))
 	require.NoError(t, unstructured.SetNestedField(fresh.Object, true, "status", "initialization", "controlPlaneInitialized"))
-	require.NoError(t, w.client.Status().Update(t.Context(), fresh))
+	require.NoError(t, w.Client.Status().Update(t.Context(), fresh))
 	w.reaches(m, string(phases.Running))
 }

@@ -3,23 +3,19 @@ package inframachine_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/machine"
@@ -30,15 +26,12 @@ import (
 // userAgent is that of the provider under test.
 const userAgent = "inframachine-under-test"
 
-// silence has what has no logger of its own say nothing. Worlds are made in parallel.
-var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) })
-
 // world is a store with package machine, a bootstrap provider and the infrastructure provider under test, all running.
 type world struct {
+	*testenv.Env
+
 	t       *testing.T
 	version contract.Version
-	store   *fake.Store
-	client  client.WithWatch
 	cloud   *fake.Driver
 }
 
@@ -113,44 +106,33 @@ func quickBackoff() provider.Backoff {
 	return b
 }
 
+// newWorld starts a world. The test runs beside others from here on.
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
-	silence()
+	t.Parallel()
 	if o.version == "" {
 		o.version = contract.V1Beta2
 	}
 	kinds, err := inframachine.ClusterAPI(cloudMachineGVK(), o.version)
 	require.NoError(t, err)
 	served := []fake.ServedKind{{GVK: kinds.Machine.GVK, Status: true}, {GVK: fake.ClusterGVK(), Status: true}}
-	store := fake.NewStore(fake.Options{Kinds: served})
-	w := &world{t: t, version: o.version, store: store, client: store.Client(), cloud: fake.NewDriver(o.cloud)}
-	w.create(cloudMachineCRD(o.version), fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends in Cleanup, after the test's own context
-	settled := store.Start(ctx, fake.AllLoops())
-	others, ours := w.manager("others"), w.manager(userAgent)
+	env := testenv.Start(t, fake.Options{Kinds: served}, fake.AllLoops(), func(e *testenv.Env) {
+		e.Create(cloudMachineCRD(o.version), fake.CRD(fake.BootstrapConfigGVK(contract.V1Beta2), contract.V1Beta2))
+	})
+	w := &world{Env: env, t: t, version: o.version, cloud: fake.NewDriver(o.cloud)}
+	others, ours := w.Manager("others", ctrl.Options{}), w.Manager(userAgent, ctrl.Options{})
 	if !o.noBootstrap {
 		bootstrap := fake.Bootstrap{Data: func(obj *unstructured.Unstructured) []byte { return []byte("boot " + obj.GetName()) }}
 		bootstrap.Machine = kinds.Machine.GVK
 		require.NoError(t, bootstrap.SetupWithManager(others))
 	}
-	_, err = machine.SetupWithManager(ctx, others, kinds.Machine, machine.Options{
+	_, err = machine.SetupWithManager(t.Context(), others, kinds.Machine, machine.Options{
 		Options: engine.Options{StatusDelay: 100 * time.Millisecond},
 	})
 	require.NoError(t, err)
-	w.setup(ctx, ours, kinds, o)
-	done := make(chan error, 2)
-	for _, mgr := range []ctrl.Manager{others, ours} {
-		go func() { done <- mgr.Start(ctx) }()
-	}
-	t.Cleanup(func() {
-		cancel()
-		for range 2 {
-			if err := <-done; err != nil {
-				t.Errorf("manager: %v", err)
-			}
-		}
-		settled()
-	})
+	w.setup(t.Context(), ours, kinds, o)
+	w.Run(others)
+	w.Run(ours)
 	return w
 }
 
@@ -187,7 +169,7 @@ func (w *world) kubelet() provider.Decorator {
 			return func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 				i, err := call(ctx, r)
 				if err == nil && i.State == provider.Running {
-					if err := w.client.Create(ctx, fake.Node(i.Name, i.ProviderID)); err != nil && !apierrors.IsAlreadyExists(err) {
+					if err := w.Client.Create(ctx, fake.Node(i.Name, i.ProviderID)); err != nil && !apierrors.IsAlreadyExists(err) {
 						return i, err
 					}
 				}
@@ -199,30 +181,10 @@ func (w *world) kubelet() provider.Decorator {
 	}
 }
 
-func (w *world) manager(agent string) ctrl.Manager {
-	w.t.Helper()
-	rest := w.store.RESTConfig()
-	rest.UserAgent = agent
-	mgr, err := ctrl.NewManager(rest, w.store.ManagerOptions(ctrl.Options{
-		Logger: logr.Discard(), Controller: config.Controller{SkipNameValidation: new(true), MaxConcurrentReconciles: 4},
-	}))
-	require.NoError(w.t, err)
-	return mgr
-}
-
-func (w *world) create(objects ...client.Object) {
-	w.t.Helper()
-	for _, obj := range objects {
-		require.NoError(w.t, w.client.Create(w.t.Context(), obj))
-	}
-}
-
 // cloudMachine returns an InfraMachine of a size.
 func cloudMachine(name, size string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": size}}}
-	u.SetGroupVersionKind(cloudMachineGVK())
-	u.SetNamespace("default")
-	u.SetName(name)
+	u := testenv.Object(cloudMachineGVK(), name)
+	u.Object["spec"] = map[string]any{"size": size}
 	return u
 }
 
@@ -230,7 +192,7 @@ func cloudMachine(name, size string) *unstructured.Unstructured {
 func (w *world) machineOf(name, size string) (m, infra *unstructured.Unstructured) {
 	w.t.Helper()
 	infra = cloudMachine(name, size)
-	w.create(infra)
+	w.Create(infra)
 	return w.machineFor(infra), infra
 }
 
@@ -254,78 +216,30 @@ func (w *world) machineFor(infra *unstructured.Unstructured, annotations ...stri
 		m.SetAnnotations(map[string]string{key: ""})
 	}
 	config.SetNamespace(namespace)
-	w.create(config, m)
+	w.Create(config, m)
 	return m
-}
-
-// change writes what a function does to an object without its status.
-func (w *world) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) {
-	w.t.Helper()
-	fresh := w.get(obj)
-	require.NotNil(w.t, fresh)
-	base := fresh.DeepCopy()
-	do(fresh)
-	require.NoError(w.t, w.client.Patch(w.t.Context(), fresh, client.MergeFrom(base)))
-}
-
-// get reads an object again, nil when it is gone.
-func (w *world) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	w.t.Helper()
-	fresh := &unstructured.Unstructured{}
-	fresh.SetGroupVersionKind(obj.GroupVersionKind())
-	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), fresh)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	require.NoError(w.t, err)
-	return fresh
-}
-
-// eventually polls until check says nothing any more, and fails with what it said last.
-func (w *world) eventually(what string, check func() string) {
-	w.t.Helper()
-	last := ""
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == "", nil
-	})
-	if err != nil {
-		w.t.Fatalf("%s: %s", what, last)
-	}
 }
 
 func (w *world) reaches(m *unstructured.Unstructured, phase string) {
 	w.t.Helper()
-	w.eventually("reach "+phase, func() string {
-		fresh := w.get(m)
+	w.Eventually("reach "+phase, func() string {
+		fresh := w.Get(m)
 		if fresh == nil {
 			return "the Machine is gone"
 		}
 		if got, _, _ := unstructured.NestedString(fresh.Object, "status", "phase"); got != phase {
-			return fmt.Sprintf("phase %q: %v; infrastructure: %v", got, fresh.Object["status"], w.get(cloudMachine(m.GetName(), "")))
+			return fmt.Sprintf("phase %q: %v; infrastructure: %v", got, fresh.Object["status"], w.Get(cloudMachine(m.GetName(), "")))
 		}
 		return ""
 	})
-}
-
-func (w *world) goes(objects ...*unstructured.Unstructured) {
-	w.t.Helper()
-	for _, obj := range objects {
-		w.eventually("deletion of "+obj.GetKind()+" "+obj.GetName(), func() string {
-			if fresh := w.get(obj); fresh != nil {
-				return fmt.Sprintf("it is still there: %v", fresh.Object)
-			}
-			return ""
-		})
-	}
 }
 
 // says waits for a condition of an InfraMachine to have a reason, and returns it.
 func (w *world) says(infra *unstructured.Unstructured, kind, reason string) metav1.Condition {
 	w.t.Helper()
 	var c metav1.Condition
-	w.eventually(kind+" to say "+reason, func() string {
-		fresh := w.get(infra)
+	w.Eventually(kind+" to say "+reason, func() string {
+		fresh := w.Get(infra)
 		if fresh == nil {
 			return "the InfraMachine is gone"
 		}
@@ -342,23 +256,11 @@ func (w *world) says(infra *unstructured.Unstructured, kind, reason string) meta
 	return c
 }
 
-// isQuiet waits until the provider makes no request for a while, events aside.
+// isQuiet waits until the provider makes no request for a while.
 func (w *world) isQuiet() {
 	w.t.Helper()
-	quiet := 0
-	w.eventually("make no request", func() string {
-		for _, r := range w.store.Requests() {
-			if r.UserAgent == userAgent && r.Verb != "watch" && r.GVK.Kind != "Event" {
-				quiet = 0
-				w.store.ResetRequests()
-				return fmt.Sprintf("it still makes them: %+v", r)
-			}
-		}
-		if quiet++; quiet < 20 {
-			return "not quiet for long enough"
-		}
-		return ""
-	})
+	w.Quiet(userAgent, 400*time.Millisecond)
+	w.Store.ResetRequests()
 }
 
 // instances are those of the cloud.
@@ -368,3 +270,5 @@ func (w *world) instances() []provider.Instance {
 	require.NoError(w.t, err)
 	return all
 }
+
+func TestMain(m *testing.M) { testenv.Main(m) }
