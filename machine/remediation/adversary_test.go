@@ -2,7 +2,6 @@ package remediation_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -39,12 +38,7 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedField(younger.Object, map[string]any{"shared": "yes"}, "spec", "selector", "matchLabels"))
 	w.Create(older)
 	time0 := w.Get(older).GetCreationTimestamp()
-	w.Eventually("be a second later", func() string {
-		if time.Since(time0.Time) < 1100*time.Millisecond {
-			return "not yet"
-		}
-		return ""
-	})
+	w.Until("be a second later", func() bool { return time.Since(time0.Time) >= 1100*time.Millisecond })
 	w.Create(younger)
 	w.run(remediation.Options{})
 	w.says(marked, "a")
@@ -54,9 +48,7 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 	w.condition(younger, contract.ConditionRemediationAllowed, "True/RemediationAllowed", "judged by older ones, such as older")
 	w.Quiet(userAgent, 2*time.Second)
 
-	w.Change(older, func(u *unstructured.Unstructured) {
-		fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""})(u)
-	})
+	w.Change(older, fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
 	w.status(younger, 2, 1, 1) // a check that is paused writes nothing, so the other one takes over, with its own rules
 	w.Quiet(userAgent, time.Second)
 }
@@ -73,22 +65,15 @@ func TestAMachineOfAnOlderCheckIsNoReplacement(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedField(older.Object, map[string]any{"shared": "yes"}, "spec", "selector", "matchLabels"))
 	w.Create(older, younger)
 	born := w.Get(w.ref("d")).GetCreationTimestamp()
-	w.Eventually("be a second later", func() string {
-		if time.Now().Unix() <= born.Unix() {
-			return "not yet"
-		}
-		return ""
-	})
+	w.Until("be a second later", func() bool { return time.Now().Unix() > born.Unix() })
 	w.machine("y", "zone-y", fake.WithLabels(map[string]string{"shared": "yes"}))
 	w.run(remediation.Options{})
 	w.status(younger, 4, 4, 1)
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
 	w.says(marked, "a")
-	require.NoError(t, w.Client.Delete(t.Context(), w.Get(w.ref("a"))))
+	w.Delete(w.Get(w.ref("a")))
 	w.Gone(w.ref("a"))
-	w.Change(older, func(u *unstructured.Unstructured) {
-		fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""})(u)
-	})
+	w.Change(older, fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
 	w.status(younger, 4, 4, 0)
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
 	w.says(held, "b")
@@ -128,9 +113,7 @@ func TestAClusterThatCannotBeReachedLeavesTheMachinesToBeJudged(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedSlice(check.Object, rule, "spec", "checks", "unhealthyMachineConditions"))
 	w.update(w.ref("a"), contract.MachineUpdate{Conditions: []metav1.Condition{{Type: contract.ConditionInfrastructureReady,
 		Status: metav1.ConditionFalse, Reason: "Gone", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}})
-	w.Change(w.ref("b"), func(u *unstructured.Unstructured) {
-		fake.WithAnnotations(map[string]string{contract.RemediateAnnotation: ""})(u)
-	})
+	w.Change(w.ref("b"), fake.WithAnnotations(map[string]string{contract.RemediateAnnotation: ""}))
 	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c"}})) // nothing knows
 	w.Create(check)
 	w.run(remediation.Options{})
@@ -147,11 +130,9 @@ func TestAMachineWhoseNodeWasInAnotherClusterIsLeftToBeJudged(t *testing.T) {
 	w.machine("here", "")
 	w.machine("there", "")
 	for name, uid := range map[string]string{"here": "now", "there": "before"} {
-		w.Change(w.ref(name), func(u *unstructured.Unstructured) {
-			fake.WithAnnotations(map[string]string{cluster.UIDAnnotation: uid})(u)
-		})
+		w.Change(w.ref(name), fake.WithAnnotations(map[string]string{cluster.UIDAnnotation: uid}))
 		w.becomes(name, corev1.ConditionTrue, time.Hour)
-		require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		w.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	workloads(w, func(own cluster.Workload) (cluster.Workload, error) {
 		own.UID = "now"
@@ -178,9 +159,9 @@ func TestANodeThatIsMissingInTheCacheIsGoneOnlyWhenTheServerSaysSo(t *testing.T)
 	w.Create(check)
 	w.run(remediation.Options{})
 	w.says(healthy, "a", "b", "c")
-	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
+	w.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	w.says("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "a")
-	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
+	w.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	w.Never("mark a Machine whose Node the server has", time.Second, func() string {
 		if got := w.said("b"); got != healthy {
 			return got
@@ -199,7 +180,7 @@ func TestANodeOfTheSameNameWithAnotherUIDIsNotTheMachines(t *testing.T) {
 	stop := w.run(remediation.Options{})
 	w.says(healthy, "a", "b", "c")
 	again := func(name, id string) {
-		require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		w.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		node := fake.Node(name, id)
 		w.Create(node)
 		fake.SetNodeCondition(node, corev1.NodeReady, corev1.ConditionTrue, time.Now())
@@ -255,13 +236,10 @@ func TestACheckThatIsDeletedInTheMiddleLeavesWhatIsMarkedAndANewOneContinues(t *
 	w.Run(mgr)
 	w.says(marked, "a")
 	w.status(check, 4, 3, 0)
-	require.NoError(t, w.Client.Delete(t.Context(), w.Get(check)))
+	w.Delete(w.Get(check))
 	w.Gone(check)
-	w.Eventually("know that the check is gone", func() string {
-		if err := mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(check), check.DeepCopy()); !apierrors.IsNotFound(err) {
-			return fmt.Sprint(err)
-		}
-		return ""
+	w.Until("know that the check is gone", func() bool {
+		return apierrors.IsNotFound(mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(check), check.DeepCopy()))
 	})
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
 	w.Never("judge without a check", time.Second, func() string {
@@ -290,18 +268,15 @@ func TestAReplacementThatHasNotStartedCountsForTheMachineThatIsGone(t *testing.T
 	w.status(check, 4, 4, 1)
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
 	w.says(marked, "a")
-	require.NoError(t, w.Client.Delete(t.Context(), w.Get(w.ref("a"))))
+	w.Delete(w.Get(w.ref("a")))
 	w.Gone(w.ref("a"))
 	stop()
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
 	w.run(remediation.Options{}) // a new process knows it too
 	w.says(held, "b")
-	w.Eventually("be a second later", func() string {
+	w.Until("be a second later", func() bool {
 		ledger, _ := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
-		if time.Now().Unix() <= ledger.InFlight[0].Gone {
-			return "not yet"
-		}
-		return ""
+		return time.Now().Unix() > ledger.InFlight[0].Gone
 	})
 	w.machine("replacement", "zone-a")
 	w.says(healthy, "replacement")

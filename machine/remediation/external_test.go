@@ -85,9 +85,7 @@ func (c byUID) Delete(ctx context.Context, obj client.Object, o ...client.Delete
 	live, _ := obj.DeepCopyObject().(client.Object)
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), live)
 	only := (&client.DeleteOptions{}).ApplyOptions(o).Preconditions
-	if only == nil || only.UID == nil || err == nil && *only.UID != live.GetUID() {
-		c.t.Errorf("%s is deleted by its name", obj.GetName())
-	}
+	require.False(c.t, only == nil || only.UID == nil || err == nil && *only.UID != live.GetUID())
 	return c.Client.Delete(ctx, obj, o...)
 }
 
@@ -132,7 +130,7 @@ func TestTheConditionOfARequestEndsWithIt(t *testing.T) {
 	w.says(requested, "b", "d")
 	w.Store.FailNext(func(r fake.Request) bool { return r.Verb == "patch" && r.Name == "d" && r.UserAgent == userAgent },
 		apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "d", errors.New("it has changed")))
-	require.NoError(t, w.Client.Delete(t.Context(), request("b")))
+	w.Delete(request("b"))
 	w.becomes("b", corev1.ConditionTrue, time.Minute)
 	w.becomes("d", corev1.ConditionTrue, time.Minute)
 	w.says(healthy, "b", "d")
@@ -302,11 +300,9 @@ func TestOneRequestThatExistsOrFailsDoesNotStopTheOthers(t *testing.T) {
 	require.Contains(t, c.Message, "does not belong to the Machine")
 
 	w.becomes("b", corev1.ConditionTrue, time.Minute)
-	w.Eventually("be healthy", func() string {
-		if c, _ := engine.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded); c.Status != metav1.ConditionTrue {
-			return w.said("b")
-		}
-		return ""
+	w.Until("be healthy", func() bool {
+		c, _ := engine.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded)
+		return c.Status == metav1.ConditionTrue
 	})
 	require.NotNil(t, w.Get(request("b")), "an object of another owner is not deleted")
 }
@@ -356,7 +352,7 @@ func TestARestoredCheckEndsTheRequestsOfAFormerTemplate(t *testing.T) {
 	w.says(requested, "b")
 	stop()
 	restored := w.Get(check)
-	require.NoError(t, w.Client.Delete(t.Context(), w.Get(check)))
+	w.Delete(w.Get(check))
 	w.Gone(check)
 	restored.SetUID("")
 	restored.SetResourceVersion("")

@@ -171,9 +171,7 @@ func TestAllMachinesAtOnceAreNotReplaced(t *testing.T) {
 	w.says(held, "a", "b", "c")
 	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", "All 3 Machines became unhealthy at once")
 
-	w.Change(w.ref("b"), func(u *unstructured.Unstructured) {
-		fake.WithAnnotations(map[string]string{contract.RemediateAnnotation: ""})(u)
-	})
+	w.Change(w.ref("b"), fake.WithAnnotations(map[string]string{contract.RemediateAnnotation: ""}))
 	w.says("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
 	w.says(held, "a", "c")
 }
@@ -329,12 +327,8 @@ func TestARestoredMachineThatIsHealthyIsNotRemediated(t *testing.T) {
 	w.Create(check)
 	w.run(remediation.Options{})
 	w.says(healthy, "a", "b")
-	w.Eventually("forget them", func() string {
-		text := w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation]
-		if strings.Contains(text, "inFlight") {
-			return text
-		}
-		return ""
+	w.Until("forget them", func() bool {
+		return !strings.Contains(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], "inFlight")
 	})
 }
 

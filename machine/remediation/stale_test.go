@@ -18,6 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/fake"
+	"github.com/machinist-dev/machinist/machine/healthcheck"
 	"github.com/machinist-dev/machinist/machine/remediation"
 )
 
@@ -41,11 +42,8 @@ func TestAWriteOnAnOldVersionIsDecidedAgain(t *testing.T) {
 		}
 		return ""
 	}
-	w.Eventually("be healthy", func() string {
-		if text := pass(); text != "" || w.said("a") != healthy || w.checkState(check).CurrentHealthy.Or(0) != 4 {
-			return "not yet: " + text
-		}
-		return ""
+	w.Until("be healthy", func() bool {
+		return pass() == "" && w.said("a") == healthy && w.checkState(check).CurrentHealthy.Or(0) == 4
 	})
 	conflict := func(kind, name, subresource string) {
 		w.Store.FailNext(func(r fake.Request) bool {
@@ -62,9 +60,7 @@ func TestAWriteOnAnOldVersionIsDecidedAgain(t *testing.T) {
 	}
 	before := writes()
 	w.Eventually("be marked", func() string {
-		if text := pass(); text != "" {
-			t.Errorf("a conflict is no error: %s", text)
-		}
+		require.Empty(t, pass(), "a conflict is no error")
 		if got := w.said("a"); got != marked {
 			return got
 		}
@@ -134,7 +130,7 @@ func TestAMachineWithoutARecordedUIDIsNotMarkedForANodeWithAnotherProviderID(t *
 	w.rewrites("b")
 	w.update(w.ref("b"), contract.MachineUpdate{Node: contract.SetTo(contract.NodeRef{Name: "b"})})
 	require.Empty(t, w.state("b").Node.UID)
-	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}))
+	w.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	w.ports = func(p *remediation.Ports) {
 		p.Workload.APIReader = liveReader{p.Workload.APIReader, map[string]bool{"b": true}}
 	}
@@ -158,7 +154,7 @@ func TestAReplacementTakesThePlaceOfAMachineThatAClockThatIsAheadHasMarked(t *te
 	w.status(check, 3, 3, 1)
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
 	w.says(marked, "a")
-	require.NoError(t, w.Client.Delete(t.Context(), w.Get(w.ref("a"))))
+	w.Delete(w.Get(w.ref("a")))
 	time.Sleep(time.Until(w.state("c").Created.Add(time.Second))) // times of the API server have no fractions
 	w.machine("replacement", "zone-a")
 	w.says(healthy, "replacement")
@@ -166,4 +162,97 @@ func TestAReplacementTakesThePlaceOfAMachineThatAClockThatIsAheadHasMarked(t *te
 	w.says(held, "b")
 	w.Change(w.ref("a"), func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 	w.says(marked, "b")
+}
+
+// annotated adds an annotation to a Machine.
+func (w *world) annotated(name, key string) {
+	w.t.Helper()
+	w.Change(w.ref(name), fake.WithAnnotations(map[string]string{key: ""}))
+}
+
+func TestAMachineThatIsSkippedLosesItsVerdictAndItsMark(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.machine(name, "zone-"+name)
+	}
+	w.becomes("a", corev1.ConditionUnknown, time.Hour)
+	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
+	check := w.check("workers", limited("25%"))
+	w.Create(check)
+	w.run(remediation.Options{})
+	w.says(held, "a", "b")
+	w.annotated("a", healthcheck.SkipAnnotation)
+	w.says("", "a") // and it is available again when its Node is
+	w.annotated("c", healthcheck.SkipAnnotation)
+	w.says("", "c")
+	w.status(check, 2, 1, 0)
+
+	w.Change(check, func(u *unstructured.Unstructured) { limited("100%")(u) })
+	w.says(marked, "b")
+	w.annotated("b", healthcheck.SkipAnnotation) // before its owner has acted
+	w.says("", "b")
+	w.Until("forget it", func() bool {
+		ledger, _ := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
+		return len(ledger.InFlight) == 0
+	})
+	w.Quiet(userAgent, time.Second)
+
+	w.Change(w.ref("b"), func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	w.says(marked, "b")
+}
+
+func TestARequestForAMachineThatIsSkippedIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	w, check := remedied(t, contract.V1Beta2, "b", "d")
+	w.serveRemedies()
+	w.Create(template(), check)
+	w.run(remediation.Options{})
+	w.says(requested, "b", "d")
+	w.annotated("b", healthcheck.SkipAnnotation)
+	w.says("", "b")
+	w.Gone(request("b"))
+	require.NotNil(t, w.Get(request("d")))
+	w.Quiet(userAgent, time.Second)
+}
+
+func TestWhatOthersSayOfAMachineThatIsSkippedOrPausedStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	for name, reason := range map[string]string{"a": "FanIsLoud", "b": healthcheck.ReasonUnhealthyNode, "c": healthcheck.ReasonUnhealthyNode} {
+		w.machine(name, "", fake.WithAnnotations(map[string]string{healthcheck.SkipAnnotation: ""}))
+		owners := remediation.ReasonWaitingForRemediation
+		if name == "c" {
+			owners = contract.ReasonMachineDeleting
+		}
+		w.update(w.ref(name), contract.MachineUpdate{Conditions: []metav1.Condition{
+			{Type: contract.ConditionHealthCheckSucceeded, Status: metav1.ConditionFalse, Reason: reason},
+			{Type: contract.ConditionOwnerRemediated, Status: metav1.ConditionFalse, Reason: owners},
+		}})
+	}
+	w.annotated("b", contract.PausedAnnotation)
+	w.Create(w.check("workers"))
+	w.run(remediation.Options{})
+	w.says("OwnerRemediated=False/MachineDeleting", "c")
+	w.Quiet(userAgent, time.Second)
+	require.Equal(t, "HealthCheckSucceeded=False/FanIsLoud OwnerRemediated=False/WaitingForRemediation", w.said("a"))
+	require.Equal(t, marked, w.said("b"))
+}
+
+// A set that has released a Machine does not take back what it has said of it.
+func TestWhatAnOwnerHasSaidOfAMachineThatRecoversStaysWithTheOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, contract.V1Beta2)
+	w.machine("a", "")
+	w.machine("b", "", func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) })
+	for _, name := range []string{"a", "b"} {
+		w.update(w.ref(name), contract.MachineUpdate{Conditions: []metav1.Condition{
+			{Type: contract.ConditionOwnerRemediated, Status: metav1.ConditionFalse, Reason: contract.ReasonCannotBeRemediated},
+		}})
+	}
+	w.Create(w.check("workers"))
+	w.run(remediation.Options{})
+	w.says(healthy+" OwnerRemediated=False/CannotBeRemediated", "a")
+	w.Quiet(userAgent, time.Second)
+	require.Equal(t, healthy, w.said("b"))
 }

@@ -190,12 +190,10 @@ func (w *world) says(want string, names ...string) {
 func (w *world) status(check *unstructured.Unstructured, expected, current, allowed int32) {
 	w.t.Helper()
 	want := fmt.Sprint(expected, current, allowed)
-	w.Eventually("count "+want, func() string {
+	w.Until("count "+want, func() bool {
 		s := w.checkState(check)
-		if got := fmt.Sprint(s.ExpectedMachines.Or(-1), s.CurrentHealthy.Or(-1), s.RemediationsAllowed.Or(-1)); got != want {
-			return got + "; " + testenv.Describe(w.Get(check))
-		}
-		return ""
+		got := fmt.Sprint(s.ExpectedMachines.Or(-1), s.CurrentHealthy.Or(-1), s.RemediationsAllowed.Or(-1))
+		return got == want
 	})
 }
 
@@ -249,10 +247,30 @@ func (l liveReader) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 // told waits until there are so many events with a reason: they are recorded beside the passes.
 func (w *world) told(reason string, times int) {
 	w.t.Helper()
-	w.Eventually(fmt.Sprintf("tell %s %d times", reason, times), func() string {
-		if got := len(w.Events(reason)); got != times {
-			return fmt.Sprint(got)
-		}
-		return ""
+	w.Until(fmt.Sprintf("tell %s %d times", reason, times), func() bool { return len(w.Events(reason)) == times })
+}
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// BenchmarkPass measures a pass over 300 Machines that are all healthy.
+func BenchmarkPass(b *testing.B) {
+	w := newWorld(b, contract.V1Beta2)
+	for i := range 300 {
+		w.machine(fmt.Sprintf("m%03d", i), fmt.Sprintf("zone-%d", i%3))
+	}
+	check := w.check("workers")
+	w.Create(check)
+	r, mgr := w.reconciler(remediation.Options{})
+	require.NoError(b, r.Index(b.Context()))
+	w.Run(mgr)
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(check)}
+	w.Until("be healthy", func() bool {
+		_, err := r.Reconcile(b.Context(), request)
+		got := w.checkState(check).CurrentHealthy.Or(0)
+		return err == nil && got == 300
 	})
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = r.Reconcile(b.Context(), request)
+	}
 }

@@ -26,9 +26,7 @@ func TestEveryDocumentJoinsItsCluster(t *testing.T) {
 			Taints: append(append([]corev1.Taint(nil), c.Node.Taints...), userdata.UninitializedTaint()),
 		}
 		found := userdata.Joined{NodeName: got.NodeName, ProviderID: got.ProviderID, Labels: got.Labels, Taints: got.Taints}
-		if diff := cmp.Diff(want, found); diff != "" {
-			t.Errorf("Node (-want +got):\n%s", diff)
-		}
+		require.Empty(t, cmp.Diff(want, found), "Node")
 		var config struct {
 			Clusters []struct {
 				Cluster map[string]string `json:"cluster"`
@@ -42,12 +40,8 @@ func TestEveryDocumentJoinsItsCluster(t *testing.T) {
 		require.Len(t, config.Users, 1)
 		pinned := map[string]string{"server": c.Cluster.Server,
 			"certificate-authority-data": base64.StdEncoding.EncodeToString([]byte(c.Cluster.CA))}
-		if diff := cmp.Diff(pinned, config.Clusters[0].Cluster); diff != "" {
-			t.Errorf("cluster (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(map[string]string{"token": token}, config.Users[0].User); diff != "" {
-			t.Errorf("user (-want +got):\n%s", diff)
-		}
+		require.Empty(t, cmp.Diff(pinned, config.Clusters[0].Cluster), "cluster")
+		require.Empty(t, cmp.Diff(map[string]string{"token": token}, config.Users[0].User), "user")
 	})
 }
 
@@ -62,9 +56,7 @@ func TestEveryDocumentIsComplete(t *testing.T) {
 			text := f.Content.Reveal()
 			content[f.Path] = text
 			for _, left := range []string{"{{", "<no value>", "%!", "REDACTED"} {
-				if strings.Contains(text, left) {
-					t.Errorf("%s has %q", f.Path, left)
-				}
+				require.False(t, strings.Contains(text, left), "%s has %q", f.Path, left)
 			}
 			if secret := strings.Contains(text, token) || strings.Contains(text, "word@proxy"); secret && f.Mode != 0o600 {
 				t.Errorf("%s has a secret and the mode %04o", f.Path, f.Mode)
@@ -82,9 +74,7 @@ func TestEveryDocumentIsComplete(t *testing.T) {
 			"/etc/systemd/system/" + bootUnit:        "/opt/machinist/boot.sh",
 			"/etc/kubernetes/bootstrap-kubelet.conf": token,
 		} {
-			if !strings.Contains(content[path], has) {
-				t.Errorf("%s has no %q", path, has)
-			}
+			require.Contains(t, content[path], has)
 		}
 	})
 }
@@ -96,9 +86,7 @@ func TestEveryDocumentFitsTheSmallestCloud(t *testing.T) {
 	eachConfig(t, func(t *testing.T, system userdata.System, c userdata.Config) {
 		doc, err := userdata.Render(system, c)
 		require.NoError(t, err)
-		if doc.Size() > smallest.Bytes {
-			t.Errorf("%v is over %d bytes, also before it is compressed", doc, smallest.Bytes)
-		}
+		require.LessOrEqual(t, doc.Size(), smallest.Bytes, "%v is over %d bytes, also before it is compressed", doc, smallest.Bytes)
 		stages, err := userdata.RenderStages(system, c, worker7)
 		require.NoError(t, err)
 		if half := smallest.Bytes / 2; stages.First.Size() > half {
@@ -141,9 +129,7 @@ func TestTheUninitializedTaintIsThereOnceOrLeftOut(t *testing.T) {
 			require.NoError(t, err)
 			joined, err := userdata.Parse(doc.Bytes())
 			require.NoError(t, err)
-			if diff := cmp.Diff(tc.want, joined.Taints); diff != "" {
-				t.Errorf("taints (-want +got):\n%s", diff)
-			}
+			require.Empty(t, cmp.Diff(tc.want, joined.Taints), "taints")
 		})
 	}
 }
@@ -162,9 +148,7 @@ func TestOverridesAreMergedIntoTheKubeletConfiguration(t *testing.T) {
 	require.Equal(t, true, got["serverTLSBootstrap"])
 	require.NotContains(t, got, "rotateCertificates")
 	require.Contains(t, text, "12345678901234567", "large numbers stay what they are")
-	if diff := cmp.Diff(map[string]any{"enabled": true, "cacheTTL": "1m0s"}, got["authentication"].(map[string]any)["webhook"]); diff != "" {
-		t.Errorf("webhook (-want +got):\n%s", diff)
-	}
+	require.Empty(t, cmp.Diff(map[string]any{"enabled": true, "cacheTTL": "1m0s"}, got["authentication"].(map[string]any)["webhook"]))
 }
 
 func TestAFileTakesThePlaceOfATemplate(t *testing.T) {
@@ -181,9 +165,7 @@ func TestAFileTakesThePlaceOfATemplate(t *testing.T) {
 				found = append(found, f.Content.Reveal())
 			}
 		}
-		if diff := cmp.Diff([]string{"version = 3\n"}, found); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		require.Empty(t, cmp.Diff([]string{"version = 3\n"}, found), name)
 	}
 }
 

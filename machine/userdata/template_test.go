@@ -1,6 +1,8 @@
 package userdata_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -62,9 +64,7 @@ func TestAnyValueStaysOneValueInJSON(t *testing.T) {
 		require.NoError(t, err)
 		var got any
 		require.NoError(t, json.Unmarshal([]byte(text), &got), "%q", value)
-		if diff := cmp.Diff(map[string]any{"a": value, "b": []any{value}}, got); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", value, diff)
-		}
+		require.Empty(t, cmp.Diff(map[string]any{"a": value, "b": []any{value}}, got), value)
 	}
 }
 
@@ -78,12 +78,8 @@ func TestAnyValueStaysOneValueInAnEnvironmentFile(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", `. "$1" && printf '%s|%s' "$VALUE" "$AFTER"`, "sh", file).Output()
 		require.NoError(t, err, "%q", value)
-		if diff := cmp.Diff(value+"|v1.36.3", string(out)); diff != "" {
-			t.Errorf("a shell reads (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(value, systemdReads(t, text)); diff != "" {
-			t.Errorf("systemd reads (-want +got):\n%s", diff)
-		}
+		require.Empty(t, cmp.Diff(value+"|v1.36.3", string(out)), "a shell reads")
+		require.Empty(t, cmp.Diff(value, systemdReads(t, text)), "systemd reads")
 	}
 	for _, value := range controls() {
 		_, err := rendered(t, system, "s3cr3t"+value)
@@ -177,9 +173,7 @@ F={{ template "one" .Minor }}
 	text, err := rendered(t, system, "$x")
 	require.NoError(t, err)
 	want := "A=\"\\$x\"\nB=\"v1.36.3-\\$x\"\nC=\"v1.36\"\nD=\"node.cluster.x-k8s.io/uninitialized\"\"1\"\nE=\"false\"\nF=\"v1.36\"\n"
-	if diff := cmp.Diff(want, text); diff != "" {
-		t.Errorf("file (-want +got):\n%s", diff)
-	}
+	require.Empty(t, cmp.Diff(want, text), "file")
 }
 
 func TestATemplateThatCannotBeReadIsRefusedWithItsName(t *testing.T) {
@@ -217,5 +211,111 @@ func TestAManifestIsCheckedWhenItIsLoaded(t *testing.T) {
 	} {
 		_, err := userdata.Load(fstest.MapFS{"own.json": {Data: []byte(manifest)}, "a.sh": {}}, "own.json")
 		require.EqualError(t, err, want)
+	}
+}
+
+func TestDocumentsAreTheGoldenOnes(t *testing.T) {
+	for _, name := range userdata.Names() {
+		for _, c := range []userdata.Config{minimal(t, "v1.35.4"), everything(t, "v1.36.3", userdata.DualStack)} {
+			doc, err := userdata.Render(builtin(t, name), c)
+			require.NoError(t, err)
+			golden(t, name+"_"+c.Version[:5]+".txt", unpacked(t, doc))
+		}
+	}
+}
+
+func TestFirstStagesAreTheGoldenOnes(t *testing.T) {
+	for _, name := range []string{userdata.Ubuntu2404, userdata.Flatcar} {
+		c := minimal(t, "v1.36.3")
+		c.SSHKeys = []string{key}
+		stages, err := userdata.RenderStages(builtin(t, name), c, worker7)
+		require.NoError(t, err)
+		golden(t, name+"_first_stage.txt", unpacked(t, stages.First))
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err, "run go test ./machine/userdata -update")
+	require.Empty(t, cmp.Diff(string(want), got), "%s (", file)
+}
+
+// unpacked is a document that people can read: what it is without the contents of its files, and then each file.
+func unpacked(t *testing.T, doc userdata.Document) string {
+	var tree map[string]any
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(string(doc.Bytes()), "#cloud-config\n")), &tree))
+	delete(tree, "write_files")
+	delete(tree, "storage")
+	if systemd, is := tree["systemd"].(map[string]any); is {
+		for _, unit := range systemd["units"].([]any) {
+			delete(unit.(map[string]any), "contents")
+		}
+	}
+	rest, err := json.MarshalIndent(tree, "", "  ")
+	require.NoError(t, err)
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\n%s\n", doc.Format(), rest)
+	files, err := userdata.Files(doc.Bytes())
+	require.NoError(t, err)
+	for _, f := range files {
+		fmt.Fprintf(&out, "\n-- %s %04o --\n%s", f.Path, f.Mode, f.Content.Reveal())
+	}
+	return out.String()
+}
+
+func TestTheLimitsOfCloudsAreKnown(t *testing.T) {
+	aws, found := userdata.BudgetOf("AWS")
+	require.True(t, found)
+	require.Equal(t, userdata.Budget{Cloud: "AWS", Bytes: 16384, Binary: true}, aws)
+	openStack, found := userdata.BudgetOf("OpenStack")
+	require.True(t, found)
+	require.LessOrEqual(t, base64.StdEncoding.EncodedLen(openStack.Bytes), 65535)
+	require.Greater(t, base64.StdEncoding.EncodedLen(openStack.Bytes+1), 65535)
+	_, found = userdata.BudgetOf("a cloud that does not exist")
+	require.False(t, found)
+}
+
+func TestADocumentIsMadeSmallerOnlyWhereItMustAndCan(t *testing.T) {
+	c := minimal(t, "v1.36.3")
+	c.Files = []userdata.File{{Path: "/etc/large", Content: userdata.NewSecret(strings.Repeat("many words ", 2000))}}
+	for _, name := range userdata.Names() {
+		doc, err := userdata.Render(builtin(t, name), c)
+		require.NoError(t, err)
+		if doc.Format() == userdata.Ignition {
+			require.Less(t, doc.Size(), 16<<10, "its files are compressed")
+			continue
+		}
+		for _, budget := range []userdata.Budget{{Cloud: "bytes", Bytes: 16 << 10, Binary: true}, {Cloud: "text", Bytes: 16 << 10},
+			{Cloud: "large", Bytes: 1 << 20}} {
+			got, err := doc.Fit(budget)
+			switch {
+			case budget.Cloud == "large":
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(doc.Bytes(), got.Bytes()), "it stays readable")
+			case budget.Cloud == "text":
+				require.Zero(t, got)
+				require.ErrorContains(t, err, fmt.Sprintf("of %d bytes is over the limit of text, 16384 bytes: boot in two stages", doc.Size()))
+			default:
+				require.NoError(t, err)
+				require.Less(t, got.Size(), budget.Bytes)
+				want, err := userdata.Files(doc.Bytes())
+				require.NoError(t, err)
+				files, err := userdata.Files(got.Bytes())
+				require.NoError(t, err)
+				require.Equal(t, want, files)
+				again, err := got.Fit(budget)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(got.Bytes(), again.Bytes()))
+				_, err = got.Fit(userdata.Budget{Cloud: "tiny", Bytes: 100, Binary: true})
+				require.ErrorContains(t, err, fmt.Sprintf("of %d bytes is over the limit of tiny", got.Size()), "it is compressed once only")
+			}
+		}
+		_, err = doc.Fit(userdata.Budget{Cloud: "tiny", Bytes: 100, Binary: true})
+		require.ErrorContains(t, err, "is over the limit of tiny, 100 bytes")
 	}
 }
