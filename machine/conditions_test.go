@@ -139,6 +139,9 @@ func TestReadyNamesWhatIsMissing(t *testing.T) {
 			bad + " * HealthCheckSucceeded: 5m"},
 		"bad news count more than unknown ones and keep their place": {readyFacts{Conditions: with(unknown, ill)},
 			bad + " * BootstrapConfigReady: unread\n* NodeHealthy: ill"},
+		"and before them": {
+			readyFacts{Conditions: with(no(infra, "no quota"), engine.Condition(health, metav1.ConditionUnknown, "Dunno", "unread"))},
+			bad + " * InfrastructureReady: no quota\n* NodeHealthy: unread"},
 		"what is well has no line": {readyFacts{Conditions: with(is(infra, "Ready", "spot"), ill)}, bad + " * NodeHealthy: ill"},
 		"an update in place": {readyFacts{Conditions: with(is(contract.ConditionUpdating, ReasonInPlaceUpdating, "In-place update in progress"))},
 			bad + " * Updating: In-place update in progress"},
