@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TemplateSuffix is what the kind of a template ends in; what stands before it is the kind of the objects made from it.
+// TemplateSuffix is the suffix of the kind of a template. The rest of that kind is the kind of the objects made from the template.
 const TemplateSuffix = "Template"
 
 var (
@@ -30,35 +30,33 @@ func cloneError(template *unstructured.Unstructured, reason error) error {
 	return fmt.Errorf("make an object from %s: %w", describe(cmp.Or(template.GetKind(), "an object without a kind"), template), reason)
 }
 
-// Clone says what an object made from a template is called, what it belongs to, and what is added to it. Nothing of it is
-// kept or changed.
+// Clone describes the object that FromTemplate makes: its name, its owner and its additional metadata. FromTemplate neither retains nor
+// changes it.
 type Clone struct {
-	// Name is needed. It is the caller's to choose, so that a creation that is repeated makes the same object.
+	// Name is required. The caller chooses it, so that a repeated creation makes the same object.
 	Name string
-	// Namespace is where the object will live, empty for none. Cluster API keeps an object beside its Machine.
+	// Namespace is the namespace of the new object, empty for none. Cluster API creates the object in the namespace of its Machine.
 	Namespace string
-	// ClusterName becomes the label ClusterNameLabel, whatever template and Labels say. Empty means that there is no Cluster,
-	// and sets no label.
+	// ClusterName becomes the label ClusterNameLabel and overrides the template and Labels. Empty means that there is no Cluster: no label is
+	// set.
 	ClusterName string
-	// Labels and Annotations are added to the template's and win over them.
+	// Labels and Annotations are added to those of the template and override them.
 	Labels, Annotations map[string]string
 	// Owner becomes the only owner reference; nil for none.
 	Owner *metav1.OwnerReference
 }
 
-// FromTemplate returns the object that a template of any provider stands for: an InfraMachine of an InfraMachineTemplate, a
-// BootstrapConfig of a BootstrapConfigTemplate. Rule: contract pages "InfraMachineTemplate" and "BootstrapConfigTemplate";
-// Cluster API's controllers/external GenerateTemplate.
+// FromTemplate returns the object that a template of any provider describes, such as an InfraMachine from an InfraMachineTemplate. Rule:
+// contract pages "InfraMachineTemplate" and "BootstrapConfigTemplate"; Cluster API's controllers/external GenerateTemplate.
 //
-// API version and kind are the template's, without TemplateSuffix. The body is a copy of spec.template, which may be absent;
-// a status in it is left out, because it belongs to the provider. Of spec.template.metadata the labels and annotations are
-// taken and nothing else: no name, no UID, no resource version, no finalizers, no owner references, no timestamps. To them
-// come those of the clone, ClusterNameLabel and, always, the annotations ClonedFromNameAnnotation and
-// ClonedFromGroupKindAnnotation.
+// The API version is that of the template, and the kind is that of the template without TemplateSuffix. The body is a copy of
+// spec.template, which may be absent; a status in it is dropped, because the status belongs to the provider. From spec.template.metadata
+// only labels and annotations are copied. The labels and annotations of the clone, ClusterNameLabel and, always, the annotations
+// ClonedFromNameAnnotation and ClonedFromGroupKindAnnotation are added.
 //
-// The template is neither changed nor shared: it may come from a cache. An error names the template; for content of another type it
-// matches ErrWrongType. Where Cluster API takes a spec or a spec.template of another type than object for an absent one, this is an
-// error, because the object would be made without what its author asked for.
+// The result shares no memory with the template, which is not changed: it may come from a cache. An error names the template; for content
+// of the wrong type it matches ErrWrongType. Cluster API treats a spec or a spec.template that is not an object as absent. Here that is an
+// error, because the object would lack what the author of the template wanted.
 func FromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructured.Unstructured, error) {
 	made, err := fromTemplate(template, clone)
 	if err != nil {
@@ -116,7 +114,7 @@ func fromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructur
 	return made, nil
 }
 
-// kindOfClone returns the kind of the objects that a template stands for.
+// kindOfClone returns the kind of the objects made from a template.
 func kindOfClone(template *unstructured.Unstructured) (string, error) {
 	if template == nil || template.Object == nil {
 		return "", fmt.Errorf("%w: there is no object", errNotATemplate)
@@ -134,7 +132,7 @@ func kindOfClone(template *unstructured.Unstructured) (string, error) {
 	return kind, nil
 }
 
-// templateObject returns the object at a place, nil when it is absent.
+// templateObject returns the object at a path, nil when it is absent.
 func templateObject(obj map[string]any, segments ...string) (map[string]any, error) {
 	raw, _, err := lookup(segments, obj)
 	if err != nil || raw == nil {
@@ -147,8 +145,8 @@ func templateObject(obj map[string]any, segments ...string) (map[string]any, err
 	return inner, nil
 }
 
-// copyJSON copies JSON content. It fails where apimachinery's own copy panics: on a Go value that JSON content cannot hold, such
-// as an int in an object that was written by hand.
+// copyJSON copies JSON content. Where apimachinery's copy panics, it returns an error: on a Go value that JSON content cannot hold, such as
+// an int in an object built in code.
 func copyJSON(value any, place ...string) (copied any, err error) {
 	switch value := value.(type) {
 	case nil, string, bool, int64, float64, json.Number:
@@ -174,11 +172,10 @@ func copyJSON(value any, place ...string) (copied any, err error) {
 	}
 }
 
-// TemplateLayout says where a template of any role keeps what an object is cloned from. Rule: the sections "...Template resource
-// definition" of the contract pages; they have been the same in every version. The tags are those of MachineLayout and say what the
-// contract demands.
+// TemplateLayout locates what clones get from a template of any role. Rule: the sections "...Template resource definition" of the contract
+// pages, which are the same in every version. The tags are those of MachineLayout, and need is the requirement level of the contract.
 type TemplateLayout struct {
-	// Labels and Annotations are put on every clone.
+	// Labels and Annotations are set on every clone.
 	Labels      Field[map[string]string] `by:"user" need:"MAY" absent:"none"`
 	Annotations Field[map[string]string] `by:"user" need:"MAY" absent:"none"`
 	// Spec is the spec of every clone.

@@ -7,44 +7,43 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ClusterState is what a Cluster says that a Machine needs to know. Strings, maps and slices are read-only views.
+// ClusterState is the part of a Cluster that its Machines need. Strings, maps and slices are read-only views.
 type ClusterState struct {
 	Metadata
-	// SpecPaused asks to leave everything of the Cluster alone; the annotation is in Metadata.
+	// SpecPaused is true when spec.paused pauses all objects of the Cluster. The pause annotation is in Metadata.
 	SpecPaused bool
-	// InfrastructureProvisioned and ControlPlaneInitialized are false while the object does not say.
+	// InfrastructureProvisioned and ControlPlaneInitialized are false when absent.
 	InfrastructureProvisioned, ControlPlaneInitialized bool
-	// ControlPlaneInitializedAt is when the control plane came to be initialized, zero before and when that is not known.
+	// ControlPlaneInitializedAt is when the control plane was initialized, zero before or when unknown.
 	ControlPlaneInitializedAt time.Time
-	// InfrastructureUnready says that the condition InfrastructureReady is not True: the infrastructure fails, or is not there yet.
-	// InfrastructureReadyAt is since when it is True, zero when it is not, or that is not known.
+	// InfrastructureUnready is true when the condition InfrastructureReady is not True: the infrastructure fails or does not exist yet.
+	// InfrastructureReadyAt is when the condition became True, zero when it is not True or the time is unknown.
 	InfrastructureUnready bool
 	InfrastructureReadyAt time.Time
-	// ControlPlane names the object that runs the control plane, the zero Ref without.
+	// ControlPlane refers to the object that runs the control plane; the zero Ref means none.
 	ControlPlane Ref
-	// Unreadable says why the conditions could not be read, nil when they could; it holds nothing up, because flags say the same. It
+	// Unreadable is the error of reading the conditions, nil when they are readable. It blocks nothing, because flags report the same. It
 	// matches ErrWrongType.
 	Unreadable error
 }
 
-// ConditionControlPlaneInitialized is True on a Cluster since the API server of its control plane has answered for the first
-// time, and does not go back.
+// ConditionControlPlaneInitialized becomes True on a Cluster when the API server of its control plane first answers, and stays True.
 const ConditionControlPlaneInitialized = "ControlPlaneInitialized"
 
-// ClusterLayout says where a Cluster of one API version of cluster.x-k8s.io keeps what its Machines read of it. The tags are those of
+// ClusterLayout locates the fields of a Cluster that its Machines read, in one API version of cluster.x-k8s.io. The tags are those of
 // MachineLayout.
 type ClusterLayout struct {
 	// Version is the API version of cluster.x-k8s.io, for error messages.
 	Version Version
-	// Paused is true when everything of the Cluster is to be left alone.
+	// Paused is true when all objects of the Cluster are paused.
 	Paused Field[bool] `by:"user" absent:"not paused"`
-	// InfrastructureProvisioned is true once what Machines share, such as networks, exists.
+	// InfrastructureProvisioned is true once the infrastructure that Machines share, such as networks, exists.
 	InfrastructureProvisioned Field[bool] `by:"controller" absent:"not yet"`
-	// ControlPlaneInitialized is true once the API server has answered. The condition of that name says the same.
+	// ControlPlaneInitialized is true once the API server has answered. The condition of the same name reports the same.
 	ControlPlaneInitialized Field[bool] `by:"controller" absent:"what the condition says"`
-	// ControlPlane names the object that runs the control plane.
+	// ControlPlane refers to the object that runs the control plane.
 	ControlPlane RefField `by:"user" absent:"Machines without a controller, or none"`
-	// Conditions hold ControlPlaneInitialized and InfrastructureReady.
+	// Conditions holds the list with ControlPlaneInitialized and InfrastructureReady.
 	Conditions ConditionsField `by:"controller" absent:"none, and the flag counts"`
 }
 
@@ -69,9 +68,9 @@ func clusterV1Beta2() ClusterLayout {
 	}
 }
 
-// Read fills every field of into from the object; it neither changes nor keeps obj, and shares strings with it. The error names
-// the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error: a Cluster whose pause cannot be read
-// must not pass for one that is not paused.
+// Read fills every field of into from obj. It neither changes nor retains obj, but shares strings with it. The error names the object and
+// matches ErrWrongType or ErrUnknownVersion. Discard into after an error: a Cluster whose pause cannot be read must not be treated as
+// running.
 func (l *ClusterLayout) Read(obj *unstructured.Unstructured, into *ClusterState) error {
 	if l == nil {
 		return unknownVersion(obj)
@@ -80,7 +79,7 @@ func (l *ClusterLayout) Read(obj *unstructured.Unstructured, into *ClusterState)
 }
 
 func (l *ClusterLayout) read(obj map[string]any, into *ClusterState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below keeps it
+	r := &reader{obj: obj} // stays on the stack: nothing below retains it
 	r.metadata(&into.Metadata)
 	into.SpecPaused = value(r, l.Paused).Or(false)
 	into.InfrastructureProvisioned = value(r, l.InfrastructureProvisioned).Or(false)
@@ -107,35 +106,34 @@ func (l *ClusterLayout) read(obj map[string]any, into *ClusterState) error {
 	return nil
 }
 
-// ControlPlaneLayout says where a ControlPlane of one contract version keeps what Machines and their sets read of it: a
-// Machine asks before it drains whether the control plane goes away too and whether it has Machines at all, a MachineSet
-// whether it may create Machines of a version. Rule: contract page "ControlPlane". The tags are those of MachineLayout and say what the
-// contract demands.
+// ControlPlaneLayout locates the fields of a ControlPlane that Machines and their sets read, in one contract version. Before a drain, a
+// Machine needs to know whether the control plane is being deleted and whether it has Machines. A MachineSet needs to know whether it may
+// create Machines of a Kubernetes version. Rule: contract page "ControlPlane". The tags are those of MachineLayout, and need is the
+// requirement level of the contract.
 type ControlPlaneLayout struct {
 	// Version is the contract version, for error messages.
 	Version Version
-	// Deleting is when deletion was asked for.
+	// Deleting is when deletion was requested.
 	Deleting Field[time.Time] `by:"API server" absent:"not being deleted"`
-	// ExternalManagedControlPlane is true when the control plane has no Nodes in the cluster, and so no Machines to count.
+	// ExternalManagedControlPlane is true when the control plane has no Nodes in the cluster, and therefore no Machines to count.
 	ExternalManagedControlPlane Field[bool] `by:"provider" need:"MAY" absent:"false"`
-	// DesiredVersion is the Kubernetes version that is asked for, CurrentVersion the lowest one of the control plane.
+	// DesiredVersion is the desired Kubernetes version, CurrentVersion the lowest version of the control plane.
 	DesiredVersion Field[string] `by:"user" need:"MAY" absent:"the provider knows no versions"`
 	CurrentVersion Field[string] `by:"provider" need:"MAY" absent:"made for the first time, or unknown"`
-	// CurrentVersions lists all versions of the control plane, since Cluster API v1.14, and goes before CurrentVersion.
+	// CurrentVersions lists all versions of the control plane, since Cluster API v1.14. It takes precedence over CurrentVersion.
 	CurrentVersions Field[string] `by:"provider" need:"MAY" absent:"what CurrentVersion says"`
 }
 
-// ControlPlaneState is what a ControlPlane says.
+// ControlPlaneState is the part of a ControlPlane that Machines and their sets need.
 type ControlPlaneState struct {
-	// Deleting is zero while deletion was not requested.
+	// Deleting is zero when deletion was not requested.
 	Deleting time.Time
-	// ExternalManagedControlPlane is false while the object does not say.
+	// ExternalManagedControlPlane is false when absent.
 	ExternalManagedControlPlane bool
-	// DesiredVersion and CurrentVersion are empty while the object does not say. Of several current versions it is the lowest.
+	// DesiredVersion and CurrentVersion are empty when absent. CurrentVersion is the lowest of several.
 	DesiredVersion, CurrentVersion string
-	// Unreadable says what of the versions could not be read, nil when everything could: no
-	// Machine waits for them, and a provider that has no such notion may use the names for something else. It matches
-	// ErrWrongType.
+	// Unreadable is the error of reading the versions, nil when they are readable. It blocks no Machine: a provider without versions may use
+	// these field names for something else. It matches ErrWrongType.
 	Unreadable error
 }
 
@@ -150,10 +148,9 @@ func controlPlane(v Version) ControlPlaneLayout {
 	}
 }
 
-// Read fills every field of into from the object; it neither changes nor keeps obj, and allocates nothing while times are
-// in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error.
-// Cluster API calls an externalManagedControlPlane of another type false; here it is an error, because whether a Node is
-// drained depends on it.
+// Read fills every field of into from obj. It neither changes nor retains obj, and allocates nothing while times are in UTC. The error
+// names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an error. Cluster API treats an
+// externalManagedControlPlane of another type as false. Here it is an error, because it decides whether a Node is drained.
 func (l *ControlPlaneLayout) Read(obj *unstructured.Unstructured, into *ControlPlaneState) error {
 	if l == nil {
 		return unknownVersion(obj)
@@ -162,7 +159,7 @@ func (l *ControlPlaneLayout) Read(obj *unstructured.Unstructured, into *ControlP
 }
 
 func (l *ControlPlaneLayout) read(obj map[string]any, into *ControlPlaneState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below keeps it
+	r := &reader{obj: obj} // stays on the stack: nothing below retains it
 	into.Deleting = r.time(l.Deleting)
 	into.ExternalManagedControlPlane = value(r, l.ExternalManagedControlPlane).Or(false)
 	into.Unreadable = nil

@@ -2,7 +2,7 @@ package contract
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Common are the members that the states of all kinds have. The slice is a read-only view; Metadata may be changed.
+// Common holds the members that the states of all kinds share. The slice is a read-only view; Metadata may be changed.
 type Common struct {
 	*Metadata
 
@@ -11,7 +11,7 @@ type Common struct {
 	ObservedGeneration int64
 }
 
-// CommonUpdate points to the members that the updates of all kinds have.
+// CommonUpdate points to the members that the updates of all kinds share.
 type CommonUpdate struct {
 	*MetadataUpdate
 
@@ -19,7 +19,7 @@ type CommonUpdate struct {
 	ObservedGeneration *Change[int64]
 }
 
-// CommonOf returns the members that all kinds have of a state of this package; of anything else, the zero Common.
+// CommonOf returns the shared members of a state of this package, and the zero Common for any other type.
 func CommonOf[S any](state *S) Common {
 	switch s := any(state).(type) {
 	case *MachineState:
@@ -42,7 +42,7 @@ func (s *ReplicatedState) common(m *Metadata) Common {
 	return Common{m, s.ClusterName, s.Conditions, s.ObservedGeneration}
 }
 
-// ChangesOf is CommonOf for an update.
+// ChangesOf returns the shared members of an update of this package, and the zero CommonUpdate for any other type.
 func ChangesOf[U any](update *U) CommonUpdate {
 	switch u := any(update).(type) {
 	case *MachineUpdate:

@@ -8,21 +8,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reasons that stand in for what a provider object did not say properly. Both are Cluster API's words.
+// Reasons that replace missing or invalid values in the conditions of provider objects. Both are Cluster API's.
 const (
-	// ReasonNotReported stands for an empty reason, which old conditions may have and metav1.Condition may not.
+	// ReasonNotReported replaces an empty reason, which old conditions may have and metav1.Condition may not.
 	ReasonNotReported = "NoReasonReported"
-	// ReasonInvalidCondition is the reason of the Unknown condition that stands for one which cannot be read.
+	// ReasonInvalidCondition is the reason of the Unknown condition that replaces an unreadable one.
 	ReasonInvalidCondition = "InvalidConditionReported"
 )
 
-// conditionShape says which members the entries of a list of conditions have. Every shape is read alike.
+// conditionShape selects the members that the entries of a list of conditions have. All shapes are read in the same way.
 type conditionShape uint8
 
 const (
-	// shapeMetaV1 is metav1.Condition, what Cluster API has used since v1beta2.
+	// shapeMetaV1 is metav1.Condition, which Cluster API has used since v1beta2.
 	shapeMetaV1 conditionShape = iota
-	// shapeV1Beta1 is Cluster API's own condition until v1beta1: it has a severity and no observedGeneration.
+	// shapeV1Beta1 is Cluster API's own condition up to v1beta1: it has a severity and no observedGeneration.
 	shapeV1Beta1
 	// shapeNode is the condition of a Node, which other systems use for their Machines: it has no observedGeneration.
 	shapeNode
@@ -34,29 +34,27 @@ type conditionPlace struct {
 	written bool
 }
 
-// ConditionsField is where an object keeps its conditions: one place, or several for an API that is moving from one shape
-// to another. The first place that holds a list is read. The zero ConditionsField is "no such place": it reads as an empty
-// list. Immutable, and safe for concurrent use as long as no goroutine writes the object.
+// ConditionsField locates the conditions of an object: in one list, or in several for an API that migrates from one shape to another. The
+// first list that exists is read. The zero ConditionsField reads as an empty list. It is immutable, and safe for concurrent use as long as
+// no goroutine writes the object.
 type ConditionsField struct{ places []conditionPlace }
 
-// ConditionsAt returns the ConditionsField of a list in the shape of metav1.Condition at the given keys.
+// ConditionsAt returns the ConditionsField of a list of metav1.Condition at the given keys.
 func ConditionsAt(segments ...string) ConditionsField {
 	return conditionsShaped(shapeMetaV1, segments...)
 }
 
-// conditionsShaped returns the ConditionsField of a list in some shape at the given keys.
+// conditionsShaped returns the ConditionsField of a list of the given shape at the given keys.
 func conditionsShaped(shape conditionShape, segments ...string) ConditionsField {
 	return ConditionsField{places: []conditionPlace{{path: NewPath(segments...), shape: shape, written: true}}}
 }
 
-// and returns a ConditionsField that writes the places of both and reads those of other where the ones of f hold no list.
-// Neither is changed.
+// and returns a ConditionsField that writes the lists of both f and other, and reads those of other when f has none. It changes neither.
 func (f ConditionsField) and(other ConditionsField) ConditionsField {
 	return ConditionsField{places: slices.Concat(f.places, other.places)}
 }
 
-// orElse returns a ConditionsField that reads the places of other where those of f hold no list, and never writes them.
-// Neither is changed.
+// orElse returns a ConditionsField that reads the lists of other when f has none, and never writes them. It changes neither.
 func (f ConditionsField) orElse(other ConditionsField) ConditionsField {
 	places := slices.Concat(f.places, other.places)
 	for i := range places[len(f.places):] {
@@ -65,9 +63,9 @@ func (f ConditionsField) orElse(other ConditionsField) ConditionsField {
 	return ConditionsField{places: places}
 }
 
-// providerConditions is where provider objects keep conditions. One in transition has two lists, and the one in metav1
-// shape counts; what a provider of contract v1beta2 still says in the old shape stands below status.deprecated. Rule:
-// Cluster API proposal "improving status in CAPI resources".
+// providerConditions returns the places of conditions in provider objects. A provider in transition has two lists, and the one in metav1
+// shape takes precedence. A provider of contract v1beta2 may still have the old shape below status.deprecated. Rule: Cluster API proposal
+// "improving status in CAPI resources".
 func providerConditions() ConditionsField {
 	return ConditionsField{}.
 		orElse(ConditionsAt("status", "v1beta2", "conditions")).
@@ -75,7 +73,7 @@ func providerConditions() ConditionsField {
 		orElse(conditionsShaped(shapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
 }
 
-// Paths returns every place in the order in which they are looked at. The slice is the caller's.
+// Paths returns all paths in the order of precedence. The caller owns the slice.
 func (f ConditionsField) Paths() []Path {
 	paths := make([]Path, 0, len(f.places))
 	for _, p := range f.places {
@@ -84,10 +82,10 @@ func (f ConditionsField) Paths() []Path {
 	return paths
 }
 
-// Get returns the conditions; strings are shared with obj, which is neither changed nor kept. While they are those of before, what an
-// earlier call returned, that list is returned, and nothing is allocated. Times are in UTC. An absent list is empty, an empty reason
-// becomes ReasonNotReported. An error matches ErrWrongType: a list, an entry or a member of another type, an empty type, a status other
-// than True, False and Unknown, an unreadable time.
+// Get returns the conditions. Strings are shared with obj, which is neither changed nor retained. before is the result of an earlier call:
+// while the conditions are equal, Get returns it and allocates nothing. Times are in UTC. An absent list is empty, and an empty reason
+// becomes ReasonNotReported. An error matches ErrWrongType: for a list, an entry or a member of another type, an empty type, a status other
+// than True, False and Unknown, or an unreadable time.
 func (f ConditionsField) Get(obj map[string]any, before []metav1.Condition) ([]metav1.Condition, error) {
 	items, at, err := f.items(obj)
 	if err != nil {
@@ -96,8 +94,8 @@ func (f ConditionsField) Get(obj map[string]any, before []metav1.Condition) ([]m
 	return entriesOf(at, items, before, readCondition)
 }
 
-// Find returns the first condition of one type; the others are not read, so it does not matter whether they are in order.
-// Errors are those of Get. It allocates nothing unless it fails or the time is not in UTC.
+// Find returns the first condition of the given type. It does not read the others, so that errors in them do not matter. Its errors are
+// those of Get. It allocates nothing unless it fails or the time is not in UTC.
 func (f ConditionsField) Find(obj map[string]any, conditionType string) (metav1.Condition, bool, error) {
 	items, at, err := f.items(obj)
 	if err != nil {
@@ -117,8 +115,8 @@ func (f ConditionsField) Find(obj map[string]any, conditionType string) (metav1.
 	return metav1.Condition{}, false, nil
 }
 
-// items returns the first list and where it was found. What is no list does not matter in a place that is only read, while
-// another place holds one; a place that is written must be writable.
+// items returns the first list and its path. A value of another type is ignored in a read-only place while another place has a list; a
+// place that is written must be valid.
 func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err error) {
 	var wrong error
 	listed := false
@@ -146,7 +144,7 @@ func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err er
 	return nil, Path{}, wrong
 }
 
-// readCondition reads one condition of any shape: a severity and a heartbeat are for people and are not read.
+// readCondition reads one condition of any shape. It ignores severity and heartbeat, which are for people.
 func readCondition(e entry) (c metav1.Condition, err error) {
 	if c.Type, err = e.text("type"); err != nil {
 		return c, err
@@ -169,12 +167,12 @@ func readCondition(e entry) (c metav1.Condition, err error) {
 	if c.ObservedGeneration, _, err = conditionGeneration.Get(e.values); err != nil {
 		return c, e.locate(err)
 	}
-	at, _, err := conditionTime.Get(e.values) // the zero metav1.Time is written as null
+	at, _, err := conditionTime.Get(e.values) // the zero metav1.Time is encoded as null
 	c.LastTransitionTime = metav1.NewTime(at)
 	return c, e.locate(err)
 }
 
-// Members of a condition, which are made once because every read needs them.
+// Fields of a condition, created once because every read needs them.
 //
 //nolint:gochecknoglobals // constants: fields are values that nothing changes
 var (
@@ -199,18 +197,18 @@ func conditionStatus(e entry) (metav1.ConditionStatus, error) {
 	}
 }
 
-// isText compares without turning the text into an interface value, which would allocate.
+// isText compares without converting the text to an interface value, which would allocate.
 func isText(raw any, want string) bool {
 	text, ok := raw.(string)
 	return ok && text == want
 }
 
-// severityOfFalse is the severity of a condition of shape v1beta1 that is False and came without one: metav1 conditions have no
-// severity, and "Info" raises no alarm.
+// severityOfFalse is the severity of a False condition of shape v1beta1 that has none: metav1 conditions have no severity, and "Info"
+// raises no alarm.
 const severityOfFalse = "Info"
 
-// write removes and upserts conditions by their type, in every place that is written; removing wins, as in UpdatedConditions. A
-// layout without a place for conditions drops them.
+// write removes and upserts conditions by type in every written place. Removal takes precedence, as in UpdatedConditions. A layout without
+// a place for conditions drops them.
 func (f ConditionsField) write(obj map[string]any, upsert []metav1.Condition, remove []string) error {
 	for _, place := range f.places {
 		if !place.written || place.path.IsZero() {
@@ -233,8 +231,8 @@ func (f ConditionsField) write(obj map[string]any, upsert []metav1.Condition, re
 	return nil
 }
 
-// upsert writes one condition into the list by its type and leaves the other entries, their order, and members it does not know, alone. A
-// new one goes before the first with a later name, so that a list which is only written here does not depend on which came first.
+// upsert writes one condition into the list by type. It preserves the other entries, their order, and unknown members. A new condition is
+// inserted before the first one with a later name, so that the order of the list does not depend on the order of writes.
 func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
 	items, err := p.list(obj)
 	if err != nil {
@@ -262,16 +260,16 @@ func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
 	return p.path.set(obj, slices.Insert(slices.Clip(items), at, any(p.values(c, nil))))
 }
 
-// values returns the members of a condition in the shape of the place.
+// values returns the members of a condition in the shape of p.
 func (p conditionPlace) values(c metav1.Condition, severity any) map[string]any {
 	if c.Reason == "" {
-		c.Reason = ReasonNotReported // the API server refuses an empty one
+		c.Reason = ReasonNotReported // the API server rejects an empty one
 	}
 	values := map[string]any{
 		"type": c.Type, "status": string(c.Status), "reason": c.Reason,
 		"lastTransitionTime": rfc3339(c.LastTransitionTime.Time),
 	}
-	if c.Message != "" || p.shape != shapeV1Beta1 { // metav1 demands a message, the older schema refuses an empty one
+	if c.Message != "" || p.shape != shapeV1Beta1 { // metav1 requires a message, the older schema rejects an empty one
 		values["message"] = c.Message
 	}
 	switch p.shape {
@@ -283,7 +281,7 @@ func (p conditionPlace) values(c metav1.Condition, severity any) map[string]any 
 		if c.Status == metav1.ConditionFalse && (severity == nil || isText(severity, "")) {
 			values["severity"] = severityOfFalse
 		}
-	case shapeNode: // a heartbeat would change on every pass
+	case shapeNode: // no heartbeat: it would change on every pass
 	}
 	return values
 }

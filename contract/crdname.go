@@ -7,25 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// CRDName returns the name that the contract demands of the CustomResourceDefinition of a kind: the plural of the lower-case
-// kind, and the group. Cluster API finds CRDs by this name only, never by listing, so one with another plural is invisible to
-// it. Rule: contract page "CRD naming" (util/contract CalculateCRDName).
+// CRDName returns the name that the contract requires for the CustomResourceDefinition of a kind: the plural of the lower-case kind, and
+// the group. Cluster API finds CRDs by this name only and never lists them, so it does not find a CRD with another plural. Rule: contract
+// page "CRD naming" (util/contract CalculateCRDName).
 //
-// The plural there is the one of github.com/gobuffalo/flect v1.0.3, which controller-gen uses too. It takes the kind for one
-// word and knows neither where its parts begin nor that a word is no plural: Metadata, Settings and Series stay as they are,
-// Lambda is taken for a plural and stays too, Index becomes indices and Repo becomes repoes. CRDName says the same for every
-// kind whose last part is a word that a kind may reasonably end in; a test compares the two. It differs for rare Latin and
-// Greek words (alumna, noumenon), and for a kind that is nothing but an acronym in S (DNS, HTTPS), which flect turns into a name
-// that no CRD can have.
+// The plural is that of github.com/gobuffalo/flect v1.0.3, which controller-gen uses too. flect treats the kind as one word and does not
+// recognize all plurals and singulars: Metadata, Settings and Series do not change, Lambda is treated as a plural and does not change,
+// Index becomes indices and Repo becomes repoes. CRDName returns the same name for every kind whose last part is a likely word for a kind;
+// a test compares the two. It differs for rare Latin and Greek words (alumna, noumenon), and for a kind that is only an acronym ending in S
+// (DNS, HTTPS), for which flect returns a name that no CRD can have.
 func CRDName(gk schema.GroupKind) string { return ResourceOf(gk).Resource + "." + gk.Group }
 
-// ResourceOf returns what a kind is called in paths and in rights, by the plural of CRDName.
+// ResourceOf returns the resource of a kind in API paths and RBAC rules, with the plural of CRDName.
 func ResourceOf(gk schema.GroupKind) schema.GroupResource {
 	return schema.GroupResource{Group: gk.Group, Resource: plural(strings.ToLower(gk.Kind))}
 }
 
-// The plurals of endings that no rule of letters covers, as singular:plural. What ends in such a plural stays as it is, so
-// that a word with one form stands here twice. The first ending that fits counts.
+// Irregular plurals by ending, as singular:plural. A word that already has the plural ending does not change, so a word with one form is
+// listed with itself. The first matching ending applies.
 const (
 	irregularEndings = `
 		human:humans man:men person:people child:children foot:feet tooth:teeth goose:geese mouse:mice
@@ -43,9 +42,9 @@ const (
 		gnosis:gnoses iasis:iases kinesis:kineses mesis:meses opsis:opses resis:reses ysis:yses
 		dwarf:dwarfs thief:thieves lf:lves rf:rves eaf:eaves oaf:oaves fe:ves
 		buffalo:buffaloes potato:potatoes tomato:tomatoes topaz:topazes bureau:bureaus eau:eaux graffiti:graffiti`
-	// irregularWords count for a whole word only.
+	// irregularWords apply to whole words only.
 	irregularWords = "alias:aliases axis:axes die:dice louse:lice ox:oxen ssh:sshs"
-	// latinStems are what stands before -um in words whose plural ends in -a. A word that ends so is taken for a plural.
+	// latinStems are the endings before -um in words whose plural ends in -a. A word with such a stem and -a is treated as a plural.
 	latinStems = "i e o d el il ol ul ll yl im ern gn br cr ter ser tr ant at ent et it ot ut ct ov"
 )
 
@@ -87,7 +86,7 @@ func regularPlural(word string) string {
 		return word + "s"
 	case endsIn(word, "ss", "us", "sh", "ch", "x", "tz", "zz", "o"):
 		return word + "es"
-	case endsIn(word, "s"): // taken for a plural
+	case endsIn(word, "s"): // treated as a plural
 		return word
 	case endsIn(word, "ez", "iz"):
 		return word + "zes"

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DeletionAnnotation holds what an object records about its deletion, a Deletion as JSON.
+// DeletionAnnotation holds the Deletion of an object as JSON.
 const DeletionAnnotation = "machinist.dev/deletion"
 
-// Names of the stages of a deletion that are recorded. They are those of the steps.
+// Names of the recorded stages of a deletion. They are the names of the steps.
 const (
 	StageDrain             = "drain"
 	StageVolumes           = "volumes"
@@ -19,28 +19,27 @@ const (
 	StageDeleteNode        = "delete-node"
 )
 
-// Deletion is what an object records about its present deletion: how far it is. It belongs to one deletion: the record of another one, in
-// a backup that was restored or of a deletion that was taken back, is none. The zero value is that of an object that is not being deleted.
-// Not safe for concurrent use.
+// Deletion records the progress of one deletion of an object. A record of another deletion is ignored, such as one in a restored backup or
+// of a deletion that was undone. The zero value belongs to an object that is not being deleted. Not safe for concurrent use.
 type Deletion struct {
 	// Requested is the deletion timestamp.
 	Requested time.Time `json:"deletion"`
 	// Node is the UID of the Node whose stages have ended.
 	Node types.UID `json:"node,omitempty"`
-	// Stages are those that have begun or ended, by name.
+	// Stages are the stages that have started or ended, by name.
 	Stages map[string]stageTimes `json:"stages,omitempty"`
 }
 
-// stageTimes are when a stage of a deletion began and when it ended, in whole seconds; zero before.
+// stageTimes holds when a stage started and when it ended, in whole seconds; zero before.
 type stageTimes struct {
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
 }
 
-// DeletionOf returns the record of the present deletion of an object; without one, and for a text that is no record, that of a deletion of
-// which no stage has begun. starts are those that the object stores elsewhere, zero for none: they count unless the record has one, or they
-// are older than the deletion by more than clocks differ. A stage whose start is yet to come begins anew: a process whose clock was ahead
-// has recorded it, and its limit would end as much later.
+// DeletionOf returns the record of the present deletion of an object. Without a valid record, it returns one in which no stage has started.
+// starts holds the start times that the object stores in other fields, zero for none. A time in starts applies unless the record has its
+// own, or the time is more than ClockTolerance before the deletion. A start time that IsAhead of now is reset: a process whose clock was
+// ahead wrote it, and the limit of the stage would end too late.
 func DeletionOf(m *Metadata, starts map[string]time.Time, now time.Time) Deletion {
 	if m.Deleting.IsZero() {
 		return Deletion{}
@@ -65,17 +64,18 @@ func DeletionOf(m *Metadata, starts map[string]time.Time, now time.Time) Deletio
 	return d
 }
 
-// Deletion returns the record of the present deletion of a Machine, see DeletionOf.
+// Deletion returns the record of the present deletion of a Machine; see DeletionOf.
 func (s *MachineState) Deletion(now time.Time) Deletion {
 	return DeletionOf(&s.Metadata, map[string]time.Time{StageDrain: s.DrainStarted, StageVolumes: s.VolumeDetachStarted}, now)
 }
 
-// HasEnded reports whether a stage has ended for the Node with a UID.
+// HasEnded reports whether a stage has ended for the Node with the given UID.
 func (d Deletion) HasEnded(stage string, node types.UID) bool {
 	return node != "" && d.Node == node && !d.Stages[stage].End.IsZero()
 }
 
-// Begin records that a stage begins now, once, and reports whether it did. No stage begins before the deletion, whatever the clock.
+// Begin records the start of a stage, and reports whether it was not recorded before. The start is never before the deletion, whatever the
+// clock.
 func (d *Deletion) Begin(stage string, now time.Time) bool {
 	times := d.Stages[stage]
 	if !times.Start.IsZero() {
@@ -86,8 +86,8 @@ func (d *Deletion) Begin(stage string, now time.Time) bool {
 	return true
 }
 
-// End records that a stage ends now for the Node with a UID, and reports whether it had not ended for it before. What has ended for another
-// Node has not ended for this one.
+// End records the end of a stage for the Node with the given UID, and reports whether it was not recorded before. Ends of stages of another
+// Node are dropped.
 func (d *Deletion) End(stage string, node types.UID, now time.Time) bool {
 	if d.HasEnded(stage, node) {
 		return false
@@ -104,8 +104,8 @@ func (d *Deletion) End(stage string, node types.UID, now time.Time) bool {
 	return true
 }
 
-// Changes returns the changes of an object's annotations that store the record, without the starts of the stages that the object stores
-// elsewhere; none when it is stored. They remove the record of another deletion.
+// Changes returns the changes to an object's annotations that store the record, or none when it is already stored. elsewhere lists the
+// stages whose start the object stores in other fields. The record of another deletion is removed.
 func (d Deletion) Changes(annotations map[string]string, elsewhere ...string) map[string]Change[string] {
 	have, found := annotations[DeletionAnnotation]
 	switch text := d.without(elsewhere).text(); {
@@ -117,7 +117,7 @@ func (d Deletion) Changes(annotations map[string]string, elsewhere ...string) ma
 	return nil
 }
 
-// without returns a copy without the starts of some stages.
+// without returns a copy without the start times of the given stages.
 func (d Deletion) without(stages []string) Deletion {
 	left := Deletion{Requested: d.Requested, Node: d.Node}
 	for name, times := range d.Stages {
@@ -131,7 +131,7 @@ func (d Deletion) without(stages []string) Deletion {
 	return left
 }
 
-// text is the annotation, empty while no stage has begun or ended.
+// text returns the value of the annotation, empty while no stage has started or ended.
 func (d Deletion) text() string {
 	if len(d.Stages) == 0 {
 		return ""
@@ -157,7 +157,7 @@ func (d Deletion) notBefore(now time.Time) time.Time {
 	return now.UTC().Truncate(time.Second)
 }
 
-// canBegin reports whether a start can be one of this deletion.
+// canBegin reports whether start can be a start time of this deletion.
 func (d Deletion) canBegin(start time.Time) bool {
 	return !start.IsZero() && !start.Before(d.Requested.Add(-ClockTolerance))
 }

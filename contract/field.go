@@ -13,60 +13,59 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ErrWrongType matches, with errors.Is, every error about a value of another type than the contract wants.
+// ErrWrongType matches, with errors.Is, every error about a value whose type differs from the one in the contract.
 var ErrWrongType = errors.New("wrong type")
 
-// errNoPlace is returned when a value is set through the zero Field, which a layout has where it has no place for a value,
-// or into a nil object.
+// errNoPlace is returned when a value is set in a nil object or through the zero Field, which a layout has for a value that it cannot
+// store.
 var errNoPlace = errors.New("the layout has no place for this value")
 
-// FieldError says which place of an object holds a value of the wrong type. It matches ErrWrongType.
+// FieldError reports a value of the wrong type in an object. It matches ErrWrongType.
 type FieldError struct {
-	// Path is the place.
+	// Path is the path of the value.
 	Path Path
-	// Want is a type name (string, bool, integer, 32-bit integer, object, list), or the form that a text must have.
+	// Want is a type name (string, bool, integer, 32-bit integer, object, list), or the required format of a text.
 	Want string
-	// Got is a type name (also number and null), "nothing" for a member that is missing, or says what is wrong with the value.
+	// Got is a type name (also number and null), "nothing" for a missing member, or a description of the invalid value.
 	Got string
 }
 
-// Error names the dotted path, the wanted and the found type.
+// Error returns the dotted path, the wanted type and the found type.
 func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: want %s, found %s", e.Path, e.Want, e.Got)
 }
 
-// Is makes errors.Is(err, ErrWrongType) true.
+// Is reports true for ErrWrongType.
 func (e *FieldError) Is(target error) bool { return target == ErrWrongType }
 
-// scalar is a value that is a text in an annotation.
+// scalar is a type that can be stored as text in an annotation.
 type scalar interface {
 	string | bool | int32 | int64
 }
 
-// fieldValue is the set of types that a Field can hold.
+// fieldValue lists the types that a Field can hold.
 type fieldValue interface {
 	scalar | time.Time | time.Duration | intstr.IntOrString | json.RawMessage |
 		map[string]string | *metav1.LabelSelector |
 		[]string | []Address | []NodeRef | []Taint | []ReadinessGate | []HealthRule
 }
 
-// form tells apart the ways in which a value of one type is written.
+// form distinguishes the encodings of values of one type.
 type form uint8
 
 const (
-	// formPlain is the only one of most types. A duration is text such as "1m30s".
+	// formPlain is the only form of most types. A duration is text such as "1m30s".
 	formPlain form = iota
-	// formText is a scalar as text, in an annotation.
+	// formText is a scalar as text in an annotation.
 	formText
 	// formSeconds is a duration, or the timeouts of rules, as whole seconds in a 32-bit integer.
 	formSeconds
-	// formVersions is a list of Kubernetes versions of which the lowest is read.
+	// formVersions is a list of Kubernetes versions, which reads as the lowest one.
 	formVersions
 )
 
-// Field is an immutable place of one value in an object: a path, or an annotation for state that the served schema has
-// no field for. The zero Field is "no such place": it reads as absent. Safe for concurrent use as long as no goroutine writes
-// the object.
+// Field is the immutable place of one value in an object: a path, or an annotation for state that has no field in the served schema. The
+// zero Field has no place and reads as absent. Safe for concurrent use as long as no goroutine writes the object.
 type Field[T fieldValue] struct {
 	path Path
 	form form
@@ -74,33 +73,32 @@ type Field[T fieldValue] struct {
 
 // At returns the Field at the given keys. T is one of
 //   - string, bool, int32 and int64
-//   - time.Time, which is written as RFC 3339 text, and time.Duration, which is text such as "1m30s" (see SecondsAt)
+//   - time.Time, which is RFC 3339 text, and time.Duration, which is text such as "1m30s" (see SecondsAt)
 //   - intstr.IntOrString, a number or a text such as "25%"
 //   - []string, map[string]string, corev1.ResourceList and *metav1.LabelSelector
-//   - json.RawMessage, an object that only another component knows
-//   - the lists of this package that a layout has: []Address, []NodeRef, []Taint, []ReadinessGate and []HealthRule
+//   - json.RawMessage, an object whose content only another component interprets
+//   - the list types of this package: []Address, []NodeRef, []Taint, []ReadinessGate and []HealthRule
 func At[T fieldValue](segments ...string) Field[T] { return Field[T]{path: NewPath(segments...)} }
 
-// AtAnnotation returns the Field that is in the annotation with this key, written as text ("true", "-7"). Text that
-// cannot be parsed as T is read as a wrong type.
+// AtAnnotation returns the Field of the annotation with the given key, whose value is text ("true", "-7"). Text that cannot be parsed as T
+// is a value of the wrong type.
 func AtAnnotation[T scalar | time.Time](key string) Field[T] {
 	f := Field[T]{path: NewPath("metadata", "annotations", key), form: formText}
 	if _, isTime := any(f).(Field[time.Time]); isTime {
-		f.form = formPlain // which is text everywhere
+		f.form = formPlain // a time is always text
 	}
 	return f
 }
 
-// Path returns the place; it is the zero Path when the layout has none.
+// Path returns the path of the field, the zero Path when the layout has none.
 func (f Field[T]) Path() Path { return f.path }
 
-// Get reads the value. An absent field, or a null on the way to it, is found=false without an error; another type is an
-// error that matches ErrWrongType, and so is an explicit null at the place itself (Cluster API's accessors draw the same
-// line) and an integer that an int32 cannot hold. A zero value is found. A null in place of a time, a map, a
-// selector or JSON is absent, and so is the empty text in place of a time.
+// Get reads the value. An absent field, or a null parent, is found=false without an error. Another type is an error that matches
+// ErrWrongType, and so are an explicit null at the path itself (as in Cluster API's accessors) and an integer that an int32 cannot hold. A
+// zero value is found. For a time, a map, a selector or JSON, null is absent; for a time, the empty text is too.
 //
-// A text, number, flag, time or duration is read without an allocation unless that fails; everything else is a copy that shares strings
-// with obj. Get neither changes nor keeps obj, which may be nil.
+// A text, number, flag, time or duration is read without an allocation unless that fails. Any other value is a copy that shares strings
+// with obj. Get neither changes nor retains obj, which may be nil.
 func (f Field[T]) Get(obj map[string]any) (value T, found bool, err error) {
 	raw, found, err := lookup(f.path.segments, obj)
 	if err != nil || !found {
@@ -120,7 +118,7 @@ func (f Field[T]) Get(obj map[string]any) (value T, found bool, err error) {
 	return value, true, nil
 }
 
-// compound reads a value that is no scalar.
+// compound reads a value that is not a scalar.
 func (f Field[T]) compound(raw any, obj map[string]any) (value T, found bool, err error) {
 	found = raw != nil
 	r := reader{obj: obj}
@@ -173,24 +171,23 @@ func (f Field[T]) entries(r *reader) (value T, found bool, err error) {
 	return value, r.err == nil, r.err
 }
 
-// written is what a layout writes by itself. Lists have writers of their own.
+// written lists the types that Set writes. Lists have their own writers.
 type written interface {
 	scalar | time.Time | time.Duration
 }
 
-// Set writes a value to its place in obj and makes the objects on the way. It fails, leaving obj as it was, for the zero
-// Field or a nil obj, and with a FieldError when a value of another type stands on the way. What is at the place itself is
-// replaced, whatever its type.
+// Set writes a value to its path in obj and creates missing parents. It replaces a value of any type at the path itself. For the zero
+// Field, a nil obj, or a parent of the wrong type (a FieldError), it returns an error and does not change obj.
 //
-// A time is written in UTC, cut to the second. Where the place holds seconds, a part of a second counts as a whole one, so that no limit
-// becomes shorter than was asked for, and a duration that 32 bits cannot hold is an error.
+// A time is written in UTC, truncated to the second. A duration in seconds is rounded up, so that no limit becomes shorter than requested;
+// one that does not fit in 32 bits is an error.
 func Set[T written](f Field[T], obj map[string]any, value T) error {
 	if f.form == formText {
 		return f.path.set(obj, fmt.Sprint(value))
 	}
 	switch value := any(value).(type) {
 	case int32:
-		return f.path.set(obj, int64(value)) // unstructured content knows one integer type
+		return f.path.set(obj, int64(value)) // unstructured content has one integer type
 	case time.Time:
 		return f.path.set(obj, rfc3339(value))
 	case time.Duration:
@@ -221,7 +218,7 @@ func (f Field[T]) parse(raw any) (value T, found bool, err error) {
 		*p = int32(wide)
 	}
 	if err != nil {
-		var none T // the parser leaves its nearest guess
+		var none T // the parser may return a partial value
 		return none, false, &FieldError{Path: f.path, Want: f.want(), Got: "unreadable text"}
 	}
 	return value, true, nil
@@ -231,7 +228,7 @@ func (f Field[T]) wrong(raw any) error {
 	return &FieldError{Path: f.path, Want: f.want(), Got: gotNumber(raw)}
 }
 
-// gotNumber names the type of a value, and an integer that 32 bits cannot hold.
+// gotNumber returns the type name of a value, with the number for an integer that does not fit in 32 bits.
 func gotNumber(raw any) string {
 	if wide, ok := raw.(int64); ok && !fitsInt32(wide) {
 		return "integer " + strconv.FormatInt(wide, 10)
@@ -252,7 +249,7 @@ func convert[T fieldValue](raw any) (value T, ok bool) {
 		return value, true
 	}
 	narrow, isNarrow := any(&value).(*int32)
-	wide, isWide := raw.(int64) // unstructured content knows one integer type
+	wide, isWide := raw.(int64) // unstructured content has one integer type
 	if !isNarrow || !isWide || !fitsInt32(wide) {
 		return value, false
 	}
@@ -262,7 +259,7 @@ func convert[T fieldValue](raw any) (value T, ok bool) {
 
 func fitsInt32(n int64) bool { return n >= math.MinInt32 && n <= math.MaxInt32 }
 
-// typeName names a JSON type as a FieldError does, or the Go type of a value that JSON content cannot hold.
+// typeName returns the name of a JSON type as in FieldError, or the Go type of a value that JSON content cannot hold.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:
@@ -284,14 +281,14 @@ func typeName(v any) string {
 	}
 }
 
-// Path names a place inside an object: the keys from the root to a value. It is immutable and safe for concurrent use.
-// The zero Path names nothing.
+// Path is the place of a value in an object: the keys from the root to the value. It is immutable and safe for concurrent use. The zero
+// Path is no place.
 type Path struct {
 	segments []string
 	text     string
 }
 
-// NewPath returns the path of the given keys. It keeps no reference to the slice.
+// NewPath returns the path of the given keys. It does not retain the slice.
 func NewPath(segments ...string) Path {
 	own := append([]string(nil), segments...)
 	return Path{segments: own, text: strings.Join(own, ".")}
@@ -300,13 +297,13 @@ func NewPath(segments ...string) Path {
 // String returns the keys joined by dots, as in "status.initialization.provisioned".
 func (p Path) String() string { return p.text }
 
-// IsZero reports whether the path names nothing.
+// IsZero reports whether the path is the zero Path.
 func (p Path) IsZero() bool { return len(p.segments) == 0 }
 
 // Segments returns a copy of the keys.
 func (p Path) Segments() []string { return append([]string(nil), p.segments...) }
 
-// below returns the path of a key below another path, the zero Path below the zero Path.
+// below returns the path extended by a key, the zero Path for the zero Path.
 func (p Path) below(key string) Path {
 	if p.IsZero() {
 		return Path{}
@@ -314,8 +311,8 @@ func (p Path) below(key string) Path {
 	return NewPath(append(p.Segments(), key)...)
 }
 
-// lookup walks to the value. An absent key, or a null on the way, is found=false; another type on the way is a FieldError.
-// It takes the keys and not the Path, which is five words to copy on a path as hot as Field.Get.
+// lookup returns the value at the given keys. An absent key, or a null parent, is found=false; a parent of another type is a FieldError. It
+// takes the keys and not the Path, because copying the five words of a Path is too slow for Field.Get.
 func lookup(segments []string, obj map[string]any) (value any, found bool, err error) {
 	last := len(segments) - 1
 	if last < 0 {
@@ -336,8 +333,8 @@ func lookup(segments []string, obj map[string]any) (value any, found bool, err e
 	return value, found, nil
 }
 
-// parent returns the map that holds the last key, made on the way when create is true. Without create, an absent parent
-// is nil. It fails before it makes anything, because nothing of another type can stand below a key that is missing.
+// parent returns the map that holds the last key. With create it creates missing maps; without, an absent parent is nil. It fails before it
+// creates anything, because no wrong type can be below a missing key.
 func (p Path) parent(obj map[string]any, create bool) (map[string]any, error) {
 	for i, key := range p.segments[:len(p.segments)-1] {
 		next, ok := obj[key]
@@ -371,8 +368,8 @@ func (p Path) set(obj map[string]any, value any) error {
 	return nil
 }
 
-// clear removes the value and then every parent below the first key that became empty by it, so that no `{}` is left
-// behind. A parent that was empty before is not ours to remove.
+// clear removes the value and then every parent below the first key that became empty, so that no `{}` remains. A parent that was already
+// empty is not removed.
 func (p Path) clear(obj map[string]any) error {
 	if p.IsZero() {
 		return nil

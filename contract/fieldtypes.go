@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// textsAt appends the texts of a list to into[:0] and returns it; strings are shared with obj. found tells an absent list from an empty
-// one. It allocates nothing when into is large enough.
+// textsAt appends the texts of a list to into[:0] and returns the result; strings are shared with obj. found distinguishes an empty list
+// from an absent one. It allocates nothing when into is large enough.
 func textsAt(path Path, obj map[string]any, into []string) (texts []string, found bool, err error) {
 	into = into[:0]
 	items, found, err := listAt(path, obj)
@@ -29,7 +29,7 @@ func textsAt(path Path, obj map[string]any, into []string) (texts []string, foun
 	return into, true, nil
 }
 
-// listAt returns the list at a place. Null is a wrong type there, as for scalars.
+// listAt returns the list at a path. Null is a wrong type, as for scalars.
 func listAt(at Path, obj map[string]any) ([]any, bool, error) {
 	raw, found, err := lookup(at.segments, obj)
 	if err != nil || !found {
@@ -42,15 +42,15 @@ func listAt(at Path, obj map[string]any) ([]any, bool, error) {
 	return items, true, nil
 }
 
-// entry is one object of a list and where it stands, for readers of its members.
+// entry is one object of a list, with its index in the list, for readers of its members.
 type entry struct {
 	list   Path
 	index  int
 	values map[string]any
 }
 
-// entriesOf reads the objects of a list. While what it reads equals what the state held before, that stays: an unchanged
-// object is read without an allocation, and what was handed out earlier never changes.
+// entriesOf reads the objects of a list. While they equal the entries of before, it returns before and allocates nothing. It never changes
+// before, which callers may still use.
 func entriesOf[T comparable](at Path, items []any, before []T, read func(entry) (T, error)) ([]T, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -78,10 +78,10 @@ func entriesOf[T comparable](at Path, items []any, before []T, read func(entry) 
 	return slices.Clip(kept), nil
 }
 
-// path returns the place of a member.
+// path returns the path of a member.
 func (e entry) path(key string) Path { return entryPath(e.list, e.index, key) }
 
-// text returns a member that may be missing but is otherwise text.
+// text returns a text member, empty when it is missing; another type is an error.
 func (e entry) text(key string) (string, error) {
 	text, ok := e.values[key].(string)
 	if !ok {
@@ -92,7 +92,7 @@ func (e entry) text(key string) (string, error) {
 	return text, nil
 }
 
-// needed returns a member that must be text and not empty.
+// needed returns a required member, which must be non-empty text.
 func (e entry) needed(key string) (string, error) {
 	text, err := e.text(key)
 	if err == nil && text == "" {
@@ -101,14 +101,14 @@ func (e entry) needed(key string) (string, error) {
 	return text, err
 }
 
-// lowestVersionAt returns the Field of a list of Kubernetes versions, entries with a version and how many replicas have it. It reads as the
-// lowest of them.
+// lowestVersionAt returns the Field of a list of Kubernetes versions, whose entries have a version and a number of replicas. It reads as
+// the lowest version.
 func lowestVersionAt(segments ...string) Field[string] {
 	return Field[string]{path: NewPath(segments...), form: formVersions}
 }
 
-// lowestVersion returns the lowest version of a list, empty without one; of versions that are no semantic ones the first in the
-// alphabet, because who reads it then says so.
+// lowestVersion returns the lowest version of a list, empty for an empty list. If some are not semantic versions, it returns the
+// alphabetically first of them, so that the reader reports it.
 func lowestVersion(path Path, obj map[string]any) (string, error) {
 	items, _, err := listAt(path, obj)
 	if err != nil {
@@ -131,18 +131,18 @@ func isLower(a, b string) bool {
 	x, errX := version.Parse(a)
 	y, errY := version.Parse(b)
 	if errX != nil || errY != nil {
-		return errX != nil && (errY == nil || a < b) // what cannot be read is not hidden by what can
+		return errX != nil && (errY == nil || a < b) // an unreadable version is not hidden by a readable one
 	}
 	return x.LessThan(y)
 }
 
-// SecondsAt returns the Field of a duration in whole seconds, a 32-bit integer, at the given keys. Cluster API writes durations so since
+// SecondsAt returns the Field of a duration in whole seconds, a 32-bit integer, at the given keys. Cluster API has used this encoding since
 // v1beta2.
 func SecondsAt(segments ...string) Field[time.Duration] {
 	return Field[time.Duration]{path: NewPath(segments...), form: formSeconds}
 }
 
-// timeOf reads a time, in UTC. Null and the empty text, as the zero time is written by some encoders, are none.
+// timeOf reads a time in UTC. Null and the empty text, which some encoders write for the zero time, are absent.
 func timeOf(path Path, raw any) (at time.Time, found bool, err error) {
 	if raw == nil {
 		return time.Time{}, false, nil
@@ -163,14 +163,14 @@ func timeOf(path Path, raw any) (at time.Time, found bool, err error) {
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// ClockTolerance is how far the clocks of two processes may differ without a correction.
+// ClockTolerance is the tolerated difference between the clocks of two processes.
 const ClockTolerance = 5 * time.Minute
 
-// IsAhead reports whether a time that an object records is later than now by more than ClockTolerance. Where such a time was past when it
-// was recorded, one of the two clocks is wrong, and a limit that counts from it would end as much later.
+// IsAhead reports whether a recorded time is later than now by more than ClockTolerance. Then one of the two clocks is wrong, and a limit
+// that counts from the recorded time would end too late.
 func IsAhead(recorded, now time.Time) bool { return recorded.After(now.Add(ClockTolerance)) }
 
-// durationOf reads a duration: text, or a number of seconds.
+// durationOf reads a duration from text or from a number of seconds.
 func durationOf(path Path, form form, raw any) (time.Duration, error) {
 	if form == formSeconds {
 		seconds, ok := convert[int32](raw)
@@ -190,7 +190,7 @@ func durationOf(path Path, form form, raw any) (time.Duration, error) {
 	return d, nil
 }
 
-// durationContent returns what is written for a duration.
+// durationContent returns the encoding of a duration.
 func durationContent(path Path, form form, d time.Duration) (any, error) {
 	if form != formSeconds {
 		return d.String(), nil
@@ -205,8 +205,8 @@ func durationContent(path Path, form form, d time.Duration) (any, error) {
 	return seconds, nil
 }
 
-// intOrStringOf reads a number or a text, which is returned as it stands: whether it is a percentage matters to those who scale with it
-// (intstr.GetScaledValueFromIntOrPercent).
+// intOrStringOf reads a number or a text. The text is not validated; intstr.GetScaledValueFromIntOrPercent checks whether it is a
+// percentage.
 func intOrStringOf(path Path, raw any) (intstr.IntOrString, error) {
 	if text, ok := raw.(string); ok {
 		return intstr.FromString(text), nil
@@ -218,8 +218,8 @@ func intOrStringOf(path Path, raw any) (intstr.IntOrString, error) {
 }
 
 // selector reads matchLabels, and matchExpressions with key, operator and values; nil when the selector is absent or null. The empty
-// selector is not nil: it selects everything, and nil selects nothing. Operators are returned as they stand
-// (metav1.LabelSelectorAsSelector knows which there are). It keeps the selector that the state held before while it says the same.
+// selector is not nil: it selects everything, and nil selects nothing. Operators are not validated here; metav1.LabelSelectorAsSelector
+// does that. While the content equals before, it returns before.
 func (r *reader) selector(path Path, before *metav1.LabelSelector) *metav1.LabelSelector {
 	raw := r.raw(path)
 	if raw == nil {
@@ -241,7 +241,7 @@ func (r *reader) selector(path Path, before *metav1.LabelSelector) *metav1.Label
 	return selector
 }
 
-// readExpression returns a pointer, because an expression is not comparable, as what entriesOf reads must be.
+// readExpression returns a pointer, because entriesOf needs comparable entries and an expression is not comparable.
 func readExpression(e entry) (*metav1.LabelSelectorRequirement, error) {
 	key, err := e.needed("key")
 	if err != nil {
@@ -255,7 +255,7 @@ func readExpression(e entry) (*metav1.LabelSelectorRequirement, error) {
 	return &metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: values}, e.locate(err)
 }
 
-// locate turns an error about a member of an entry into one that names the place in the whole object.
+// locate extends the path in an error about a member of an entry to the path in the whole object.
 func (e entry) locate(err error) error {
 	if wrong, ok := errors.AsType[*FieldError](err); ok {
 		return &FieldError{Path: entryPath(e.list, e.index, wrong.Path.Segments()...), Want: wrong.Want, Got: wrong.Got}
@@ -263,7 +263,7 @@ func (e entry) locate(err error) error {
 	return err
 }
 
-// sameSelector reports whether a selector says what the content of one says. Content of another type is never the same.
+// sameSelector reports whether a selector equals the encoded selector in values. Content of another type is never equal.
 func sameSelector(have *metav1.LabelSelector, values map[string]any) bool {
 	labels, ok := optional[map[string]any](values, "matchLabels")
 	if !ok || !sameTexts(have.MatchLabels, labels) {
@@ -282,7 +282,7 @@ func sameExpression(have metav1.LabelSelectorRequirement, item any) bool {
 	return ok && sameList(have.Values, texts)
 }
 
-// optional returns a member of a type, its zero value when the member is absent; ok is false for another type and for null.
+// optional returns a member of the given type, its zero value when the member is absent; ok is false for another type and for null.
 func optional[T any](values map[string]any, key string) (member T, ok bool) {
 	raw, found := values[key]
 	if !found {
@@ -292,18 +292,18 @@ func optional[T any](values map[string]any, key string) (member T, ok bool) {
 	return member, ok
 }
 
-// rulesInSecondsAt returns the Field of rules whose timeouts are numbers of seconds, in timeoutSeconds. Those of At are texts, in timeout.
+// rulesInSecondsAt returns the Field of rules with timeouts in timeoutSeconds. Rules of At have text timeouts in timeout.
 func rulesInSecondsAt(segments ...string) Field[[]HealthRule] {
 	return Field[[]HealthRule]{path: NewPath(segments...), form: formSeconds}
 }
 
-// The readers of rules, which are made once because every read needs them.
+// Readers of rules, created once because every read needs them.
 var (
 	readRule          = ruleReader(timeoutOf(formPlain))
 	readRuleInSeconds = ruleReader(timeoutOf(formSeconds))
 )
 
-// ruleReaderOf returns what reads a rule in a form.
+// ruleReaderOf returns the reader of rules of the given form.
 func ruleReaderOf(form form) func(entry) (HealthRule, error) {
 	if form == formSeconds {
 		return readRuleInSeconds
@@ -311,7 +311,7 @@ func ruleReaderOf(form form) func(entry) (HealthRule, error) {
 	return readRule
 }
 
-// timeoutOf returns the place of the timeout in a rule.
+// timeoutOf returns the field of the timeout in a rule.
 func timeoutOf(form form) Field[time.Duration] {
 	if form == formSeconds {
 		return SecondsAt("timeoutSeconds")
@@ -319,7 +319,7 @@ func timeoutOf(form form) Field[time.Duration] {
 	return At[time.Duration]("timeout")
 }
 
-// ruleReader returns what reads a rule. It needs all members: a rule without a timeout would apply at once.
+// ruleReader returns a reader of rules. It requires all members: a rule without a timeout would apply at once.
 func ruleReader(at Field[time.Duration]) func(entry) (HealthRule, error) {
 	return func(e entry) (HealthRule, error) {
 		kind, err := e.needed("type")
@@ -348,7 +348,7 @@ func gotTimeout(d time.Duration) string {
 	return "nothing"
 }
 
-// versionedRefAt returns the RefField of the shape apiVersion, kind, name at the given keys.
+// versionedRefAt returns the RefField with apiVersion, kind and name at the given keys.
 func versionedRefAt(segments ...string) RefField {
 	member := memberOf(segments)
 	return RefField{APIVersion: member("apiVersion"), Kind: member("kind"), Name: member("name")}

@@ -7,61 +7,61 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// HealthRule says that a condition makes a Machine unhealthy once it has had a status for a time.
+// HealthRule makes a Machine unhealthy when one of its conditions has had a status for longer than a timeout.
 type HealthRule struct {
 	Type   string
 	Status metav1.ConditionStatus
-	// Timeout is how long the condition must have had the status; it must be over.
+	// Timeout is how long the condition must have had the status; the Machine is unhealthy once it has passed.
 	Timeout time.Duration
 }
 
-// HealthCheckState is everything that a decision about a MachineHealthCheck may need, whatever shape the object has. Strings, maps, slices
-// and the selector are read-only views.
+// HealthCheckState is everything that a decision about a MachineHealthCheck may need, independent of the shape of the object. Strings,
+// maps, slices and the selector are read-only views.
 type HealthCheckState struct {
 	Metadata
 
 	ClusterName string
-	// Selector says which Machines of the cluster are checked; nil selects none.
+	// Selector selects the Machines of the cluster to check; nil selects none.
 	Selector *metav1.LabelSelector
-	// NodeRules are about conditions of Nodes, and MachineRules about those of Machines.
+	// NodeRules apply to conditions of Nodes, and MachineRules to conditions of Machines.
 	NodeRules, MachineRules []HealthRule
-	// NodeStartup is how long a Machine may have no Node; zero means no limit.
+	// NodeStartup is how long a Machine may exist without a Node; zero means no limit.
 	NodeStartup Opt[time.Duration]
-	// MaxUnhealthy is a number or a percentage, and UnhealthyRange a range such as [3-5] that takes precedence.
+	// MaxUnhealthy is a number or a percentage. UnhealthyRange is a range such as [3-5] and takes precedence.
 	MaxUnhealthy   Opt[intstr.IntOrString]
 	UnhealthyRange string
-	// Template is what requests for remediation are made from, the zero Ref when owners remediate. TemplateVersion is its API version,
+	// Template refers to the template of remediation requests; the zero Ref means that owners remediate. TemplateVersion is its API version,
 	// without the group.
 	Template        Ref
 	TemplateVersion string
 
 	ExpectedMachines, CurrentHealthy, RemediationsAllowed Opt[int32]
-	// Targets are the names of the checked Machines. There may be 10,000.
+	// Targets are the names of the checked Machines, up to 10,000.
 	Targets            []string
 	Conditions         []metav1.Condition
 	ObservedGeneration int64
 }
 
-// HealthCheckUpdate is what a pass wants to change. The zero update changes nothing.
+// HealthCheckUpdate holds the changes of a pass. The zero update changes nothing.
 type HealthCheckUpdate struct {
 	MetadataUpdate
 
 	ExpectedMachines, CurrentHealthy, RemediationsAllowed Change[int32]
-	// Targets replace the list.
+	// Targets replaces the list.
 	Targets            Change[[]string]
 	ObservedGeneration Change[int64]
 
-	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
+	// Conditions are upserted by type; other conditions do not change. An empty reason becomes ReasonNotReported.
 	Conditions []metav1.Condition
-	// RemoveConditions are types to remove.
+	// RemoveConditions lists the types to remove.
 	RemoveConditions []string
 }
 
-// HealthCheckKind is a kind of MachineHealthCheck and how to read it.
+// HealthCheckKind is a kind of MachineHealthCheck with its Adapter.
 type HealthCheckKind = KindOf[HealthCheckState, HealthCheckUpdate]
 
-// HealthCheckLayout says where a MachineHealthCheck of one shape keeps its state: the fields of HealthCheckState and HealthCheckUpdate with
-// the same names. As in a MachineLayout, a zero Field is "no such place".
+// HealthCheckLayout locates the fields of a MachineHealthCheck of one shape. Its members correspond to those of HealthCheckState and
+// HealthCheckUpdate. As in a MachineLayout, a zero Field has no place.
 type HealthCheckLayout struct {
 	ClusterName                                           Field[string]                `by:"user" absent:"no Cluster"`
 	Selector                                              Field[*metav1.LabelSelector] `by:"user" absent:"no Machine"`

@@ -13,55 +13,55 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrOtherType matches the error of an adapter that is given an object of another Go type than it was made for.
+// ErrOtherType matches the error of an adapter for an object of a Go type that it does not support.
 var ErrOtherType = errors.New("object of another Go type")
 
-// Object is an API object: the same methods as controller-runtime's client.Object, without importing it.
+// Object is an API object. It has the methods of controller-runtime's client.Object without importing that package.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Adapter translates between objects of some shape and neutral values: S is a state such as MachineState, U an update such
-// as MachineUpdate. Safe for concurrent use.
+// Adapter translates between objects of some shape and neutral values: S is a state such as MachineState, U an update such as
+// MachineUpdate. Safe for concurrent use.
 type Adapter[S, U any] interface {
-	// Read fills every field of the state. It neither changes nor keeps the object, but the state may share the object's
-	// strings, maps and slices, and may keep its own where they say the same. Discard the state after an error.
+	// Read fills every field of the state. It neither changes nor retains the object. The state may share the object's strings, maps and
+	// slices, and may reuse its previous ones when they are equal. Discard the state after an error.
 	Read(obj Object, into *S) error
-	// Write changes what the update sets or clears and nothing else; it does not change the update. What was written is
-	// read back equal, times to the second. It must not fail for a value that the shape has no place for: such state goes
-	// to annotations. Discard the object after an error.
+	// Write applies the update and changes nothing else; it does not change the update. A later Read returns the same values, times to the
+	// second. Write must not fail for a value without a field in the shape: such state goes to annotations. Discard the object after an error.
 	Write(obj Object, update U) error
 }
 
-// KindOf is a kind of object and how to read it. Every field but Resource, Finalizer and StatusSubresource is needed. Use it by the names
-// Kind, MachineSetKind, MachineDeploymentKind, MachinePoolKind and HealthCheckKind.
+// KindOf describes a kind of object and how to read and write it. Every field but Resource, Finalizer and StatusSubresource is required.
+// Use it by the names Kind, MachineSetKind, MachineDeploymentKind, MachinePoolKind and HealthCheckKind.
 type KindOf[S, U any] struct {
-	// GVK is used for owner references and events, because cached objects of Go types have none.
+	// GVK is used for owner references and events, because cached objects of Go types have no GVK.
 	GVK schema.GroupVersionKind
-	// Resource is what the kind is called in paths and in rights; default the plural of CRDName, such as machines for Machine.
+	// Resource is the resource name in API paths and RBAC rules; default the plural of CRDName, such as machines for Machine.
 	Resource string
 	// New and NewList return empty objects, with the GVK set when they are unstructured.
 	New     func() Object
 	NewList func() runtime.Object
 	// Adapter translates the objects that New returns.
 	Adapter Adapter[S, U]
-	// Finalizer is what the reconciler of the kind stores in each object, and removes when all that belongs to the object is gone. A
-	// MachineSet's reconciler gives that of its kind of Machine to each that it creates. Default: the constant of the reconciler's package,
-	// MachineFinalizer for Machines. NoFinalizer is for Machines that no reconciler of this library deletes. Health checks need none.
+	// Finalizer is the finalizer that the reconciler of the kind sets on each object, and removes when everything that belongs to the object
+	// is gone. A MachineSet's reconciler also sets the finalizer of its Machine kind on Machines that it creates. Default: the constant of the
+	// reconciler's package, such as MachineFinalizer for Machines. Use NoFinalizer for Machines that this library does not delete. Health
+	// checks need none.
 	//
-	// MachineFinalizer has no slash, so that the API server warns at the first write of every Machine: "prefer a domain-qualified finalizer
-	// name". controller-runtime logs that unless the rest.Config has its own WarningHandlerWithContext; Cluster API ignores the warning.
+	// MachineFinalizer has no slash, so the API server warns at the first write of every Machine: "prefer a domain-qualified finalizer name".
+	// controller-runtime logs the warning unless the rest.Config has its own WarningHandlerWithContext; Cluster API ignores it.
 	Finalizer string
-	// StatusSubresource says that status is written through its own endpoint. Without one, generations count status writes
-	// too, so that reconcilers record none.
+	// StatusSubresource is true when status is written through its own endpoint. Otherwise status writes increase the generation too, so
+	// reconcilers record no observed generation.
 	StatusSubresource bool
 }
 
-// NoFinalizer is the KindOf.Finalizer of Machines that get none.
+// NoFinalizer is the KindOf.Finalizer of Machines without a finalizer.
 const NoFinalizer = "-"
 
-// GroupResource is what the kind is called in paths and in rights.
+// GroupResource returns the resource of the kind in API paths and RBAC rules.
 func (k KindOf[S, U]) GroupResource() schema.GroupResource {
 	resource := ResourceOf(k.GVK.GroupKind())
 	resource.Resource = cmp.Or(k.Resource, resource.Resource)
@@ -75,10 +75,9 @@ type layout[S, U any] interface {
 }
 
 // Unstructured returns the Kind of objects that are read and written as unstructured content through a layout: a *MachineLayout,
-// *MachineSetLayout, *MachineDeploymentLayout, *MachinePoolLayout, *HealthCheckLayout or *ProvidedMachineLayout. It keeps the layout, which
-// must not change afterwards; without one the kind has no Adapter, and every reconciler refuses it. The adapter fails with ErrOtherType for
-// objects of Go types.
-// StatusSubresource is true: set it to false for a CRD without one.
+// *MachineSetLayout, *MachineDeploymentLayout, *MachinePoolLayout, *HealthCheckLayout or *ProvidedMachineLayout. It retains the layout,
+// which must not change afterwards. With a nil layout the kind has no Adapter, and every reconciler rejects it. The adapter returns
+// ErrOtherType for objects of Go types. StatusSubresource is true: set it to false for a CRD without one.
 func Unstructured[S, U any](gvk schema.GroupVersionKind, table layout[S, U]) KindOf[S, U] {
 	kind := KindOf[S, U]{
 		GVK: gvk,
@@ -100,7 +99,7 @@ func Unstructured[S, U any](gvk schema.GroupVersionKind, table layout[S, U]) Kin
 	return kind
 }
 
-// typed returns an object in its Go type.
+// typed converts an object to its Go type.
 func typed[T Object](obj Object) (T, error) {
 	own, ok := obj.(T)
 	if !ok {
@@ -109,7 +108,7 @@ func typed[T Object](obj Object) (T, error) {
 	return own, nil
 }
 
-// bothTyped returns two objects in their Go types.
+// bothTyped converts two objects to their Go types.
 func bothTyped[A, B Object](a, b Object) (A, B, error) {
 	x, err := typed[A](a)
 	y, err2 := typed[B](b)
@@ -137,22 +136,22 @@ func (a layoutAdapter[S, U]) Write(obj Object, update U) error {
 	return about("", obj, err)
 }
 
-// NewTyped returns the Kind of an embedder's own Go type. newObject and newList return empty objects; read and write are
-// the two methods of an Adapter for that type. The state that read fills is zero before, so what the type has no field for
-// may be left out. Metadata.From, SomeAt, MetadataUpdate.ApplyTo, Change.ApplyTo and UpdatedConditions do what is the same
-// for every type; the last three never change what an object in a cache may share. The adapter fails with ErrOtherType for
-// other objects, and its errors name the object. StatusSubresource is true: set it to false for a CRD without one.
+// NewTyped returns the Kind of an embedder's own Go type. newObject and newList return empty objects; read and write are the two methods of
+// an Adapter for that type. The state passed to read is zero, so read can skip members without a field in the type. Metadata.From, SomeAt,
+// MetadataUpdate.ApplyTo, Change.ApplyTo and UpdatedConditions do the work that is the same for every type; the last three never change
+// data that an object in a cache may share. The adapter returns ErrOtherType for other objects, and its errors name the object.
+// StatusSubresource is true: set it to false for a CRD without one.
 //
-// What a MachineUpdate changes goes where the type has a field for it. ProviderID and DataSecretName are written with the metadata
-// and the spec, everything else with the status too: a field for one of these two must not be in the status. What is left out is forgotten
-// after each pass. A Node is drained and deleted only for a Machine that says ProviderID (read may make it of something else) and Node with
-// its UID. CheckKind says in a test what a type forgets; reconcilers refuse a Kind that forgets what they need.
+// write stores the changes of a MachineUpdate for which the type has a field. ProviderID and DataSecretName are written with the metadata
+// and the spec, everything else with the status too, so a field for one of these two must not be in the status. A member that is not stored
+// is lost after each pass. A Node is drained and deleted only for a Machine with a ProviderID (read may derive it) and a Node with its UID.
+// CheckKind reports in a test which members a type does not store; reconcilers reject a Kind that does not store the required ones.
 //
-// Cluster API's phase Running asks for InfrastructureReady. For a type without a field for it, read says so, for instance when
-// there is a provider ID, or a step of your own calls Scope.SetInfrastructureReady of package machine in every pass.
+// Cluster API's phase Running requires InfrastructureReady. For a type without such a field, read must set it, for instance when there is a
+// provider ID, or a custom step must call Scope.SetInfrastructureReady of package machine in every pass.
 //
-// No function may be nil: reconcilers refuse the Kind. Types must be in the scheme of the manager. Leave out what is empty when the type is
-// encoded (omitempty, omitzero, or a pointer), as in every Kubernetes type: schemas of CRDs refuse null.
+// No function may be nil: reconcilers reject the Kind. Types must be in the scheme of the manager. Fields of the type must be omitted when
+// empty (omitempty, omitzero, or a pointer), as in every Kubernetes type: schemas of CRDs reject null.
 func NewTyped[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
 	read func(T, *S) error, write func(T, U) error,
 ) KindOf[S, U] {
@@ -172,17 +171,17 @@ func kindOfType[T Object, S, U any](
 	return kind
 }
 
-// NewTypedKeeping is NewTyped for a read function that takes lists again. The state that it fills is not zero: it is as an earlier read
-// left it, perhaps one of another object. Read sets every field, and may keep a list that says the same (Converted), so that reading an
-// unchanged object allocates nothing. It must not change such a list, because the earlier state may have been handed out.
+// NewTypedKeeping is NewTyped for a read function that reuses lists. The state passed to read is not zero: it is the result of an earlier
+// read, perhaps of another object. read must set every field, and may reuse an equal list (Converted), so that reading an unchanged object
+// allocates nothing. It must not change such a list, because a caller may still use the earlier state.
 func NewTypedKeeping[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
 	read func(T, *S) error, write func(T, U) error,
 ) KindOf[S, U] {
 	return kindOfType(gvk, newObject, newList, typedAdapter[T, S, U]{kind: gvk.Kind, read: read, write: write, keeps: true})
 }
 
-// Converted returns the list that convert makes of items, nil of none. While it is the one that before holds, it returns before, clipped,
-// and allocates nothing. Neither list is changed.
+// Converted returns the list of converted items, nil for no items. While it equals the start of before, Converted returns before, clipped,
+// and allocates nothing. It changes neither list.
 func Converted[A any, B comparable](items []A, before []B, convert func(A) B) []B {
 	if len(items) == 0 {
 		return nil
@@ -205,13 +204,13 @@ type typedAdapter[T Object, S, U any] struct {
 	kind  string
 	read  func(T, *S) error
 	write func(T, U) error
-	keeps bool // read gets the state as an earlier read left it
+	keeps bool // read gets the result of an earlier read
 }
 
 func (a typedAdapter[T, S, U]) Read(obj Object, into *S) error {
 	own, err := typed[T](obj)
 	if err == nil {
-		if !a.keeps { // a state is used again for another object
+		if !a.keeps { // states are reused for other objects
 			var zero S
 			*into = zero
 		}
@@ -228,10 +227,9 @@ func (a typedAdapter[T, S, U]) Write(obj Object, update U) error {
 	return about(a.kind, obj, err)
 }
 
-// UpdatedConditions returns a list of conditions as the Conditions and RemoveConditions of an update leave it: upserted and
-// removed by type, in the order of the list, with new ones before the first with a later name. An empty reason becomes
-// ReasonNotReported, because the API server refuses it. The lists that are passed in do not change and are not kept; without
-// conditions it is nil.
+// UpdatedConditions returns a list of conditions with upsert and remove applied by type, in the order of the list. New conditions are
+// inserted before the first one with a later name. An empty reason becomes ReasonNotReported, because the API server rejects it. The
+// arguments are not changed or retained. The result is nil when no conditions remain.
 func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav1.Condition {
 	updated := make([]metav1.Condition, 0, len(have)+len(upsert))
 	for i := range have {
@@ -263,22 +261,22 @@ func UpdatedConditions(have, upsert []metav1.Condition, remove []string) []metav
 	return updated
 }
 
-// Kinds are the kinds of one API group for Machines and what keeps a number of them, and how they are made. The reconciler of sets needs
-// Set, Machine and Maker; that of deployments needs Deployment, Set, Machine and SetMaker.
+// Kinds holds the kinds of one API group for Machines and their owners, with their makers. The reconciler of sets needs Set, Machine and
+// Maker; the reconciler of deployments needs Deployment, Set, Machine and SetMaker.
 type Kinds struct {
 	Deployment MachineDeploymentKind
 	Set        MachineSetKind
 	Machine    Kind
-	// Check is that of checks of such Machines.
+	// Check is the kind of health checks of these Machines.
 	Check HealthCheckKind
-	// Maker makes Machines of that kind for sets of that kind, and SetMaker such sets for deployments of that kind.
+	// Maker makes Machines for sets, and SetMaker makes sets for deployments.
 	Maker    MachineMaker
 	SetMaker MachineSetMaker
-	// AllRevisions: a deployment without a limit of the history keeps all old sets, as Gardener's do; otherwise it keeps one.
+	// AllRevisions is true when a deployment without a history limit retains all old sets, as Gardener's do; otherwise it retains one.
 	AllRevisions bool
 }
 
-// ClusterAPI returns the kinds of cluster.x-k8s.io in a version, V1Beta1 or V1Beta2; for any other the error matches ErrUnknownVersion.
+// ClusterAPI returns the kinds of cluster.x-k8s.io in V1Beta1 or V1Beta2. For any other version the error matches ErrUnknownVersion.
 func ClusterAPI(v Version) (Kinds, error) {
 	of := LayoutsOf(v)
 	if of.Machine == nil {

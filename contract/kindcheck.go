@@ -11,36 +11,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forgotten is a member of MachineState, or of the state of another kind, such as MachineSetState, that a kind does not keep, because one
-// of its two functions leaves it out, or its encoding does. Counters are not checked.
+// Forgotten is a member of MachineState, or of the state of another kind, that a kind does not store, because one of its two functions or
+// its encoding omits it. Counters are not checked.
 type Forgotten struct {
-	// Member is its name: "Node.UID".
+	// Member is the name of the member: "Node.UID".
 	Member string
-	// Need says how much depends on it: with NeedMust no machine is safe, with NeedShould work is done again or limits are not
-	// reached, and with NeedOptional another controller or a user misses something.
+	// Need is how important the member is. With NeedMust no machine is safe, with NeedShould work is repeated or limits do not apply, and with
+	// NeedOptional another controller or a user lacks information.
 	Need Need
-	// breaks is what does not work without it, and mend what to do.
+	// breaks is the consequence, and mend is the remedy.
 	breaks, mend string
 }
 
-// String returns all of it in one line.
+// String returns the member, the consequence and the remedy in one line.
 func (f Forgotten) String() string {
 	return fmt.Sprintf("%s is not kept, so %s: %s", f.Member, f.breaks, f.mend)
 }
 
-// CheckKind writes a state to a new object of a kind, encodes and decodes it, reads it back, and returns what is missing. It
-// makes no request. A test of the embedder asks it for what is NeedMust; which of the rest matters depends on the
-// embedder. A ProviderID that read makes of something else is missing here, and rightly so. Spec and ClusterName of an InfraMachine, which
-// its provider only reads, are not checked.
+// CheckKind writes a state to a new object of a kind, encodes and decodes it, reads it back, and returns the missing members. It makes no
+// request. A test of the embedder should fail for each NeedMust; which of the others matter depends on the embedder. A ProviderID that read
+// derives from other fields is reported as missing. Spec and ClusterName of an InfraMachine, which its provider only reads, are not
+// checked.
 //
-// The error says that the object, which has no content but this, could not be written, encoded or read.
+// The error is that of writing, encoding or reading the object, which has no other content.
 func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
 	var u U
 	var got S
 	update, ok := any(&u).(probeUpdate)
 	state, ok2 := any(&got).(probeState)
 	common := ChangesOf(&u)
-	if !ok || !ok2 || common.MetadataUpdate == nil || CommonOf(&got).Metadata == nil { // so are types that embed one of this package
+	if !ok || !ok2 || common.MetadataUpdate == nil || CommonOf(&got).Metadata == nil { // types that embed one of this package fail too
 		return nil, fmt.Errorf("check %T: it is none of the kinds of this package", kind)
 	}
 	*common.MetadataUpdate = MetadataUpdate{
@@ -59,13 +59,13 @@ func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
 	return missing(append(commonMembers(CommonOf(&got), kind.GVK.Kind), state.members()...), "have the contract.Kind write and read it"), nil
 }
 
-// probeUpdate is an update that can be filled for a probe; what all kinds have is filled already.
+// probeUpdate is an update that can be filled for a probe. The members that all kinds share are already set.
 type probeUpdate interface{ probe() }
 
-// probeState is a state that compares what was read with what was written; what all kinds have is compared already.
+// probeState is a state that compares the values read with the values written. The members that all kinds share are already compared.
 type probeState interface{ members() []member }
 
-// RefuseForgotten returns an error that names each member that is NeedMust, but those of except; nil when there is none.
+// RefuseForgotten returns an error that names each NeedMust member, except the given ones; nil when there is none.
 func RefuseForgotten(forgotten []Forgotten, except ...string) error {
 	var errs []error
 	for _, f := range forgotten {
@@ -105,14 +105,14 @@ const probeNode = types.UID("probe-uid")
 
 func probeTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-// probeKey is a finalizer, a label and an annotation of a probe.
+// probeKey is the finalizer, label and annotation of a probe.
 const probeKey = "example.com/probe"
 
 func probeOwners() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "probe", UID: "probe"}}
 }
 
-// member is one of a state, and whether a kind keeps it.
+// member is a member of a state, and whether a kind stores it.
 type member struct {
 	keeps  bool
 	name   string
@@ -120,7 +120,7 @@ type member struct {
 	breaks string
 }
 
-// missing returns the members that are not kept, and what to do about it.
+// missing returns the members that are not stored, with the given remedy.
 func missing(all []member, mend string) []Forgotten {
 	var found []Forgotten
 	for _, m := range all {
@@ -131,7 +131,7 @@ func missing(all []member, mend string) []Forgotten {
 	return found
 }
 
-// commonMembers are those that all kinds have.
+// commonMembers returns the members that all kinds share.
 func commonMembers(s Common, what string) []member {
 	const metadata = " (Metadata.From, MetadataUpdate.ApplyTo)"
 	return []member{
@@ -235,11 +235,11 @@ func (s *ProvidedMachineState) members() []member {
 	}
 }
 
-// CheckMaker has a maker make a Machine, and returns what the Machine lacks of its seed, and of the Cluster of its set. Without that a set
-// would not recognize it, and make another one. It makes no request. A test of the embedder passes a set as its users write one; nil is an
-// empty set, which does not show whether the Cluster is forgotten. The set is not changed.
+// CheckMaker calls a maker, and returns what the new Machine lacks of its seed and of the Cluster of its set. A set would not recognize
+// such a Machine, and would create another one. CheckMaker makes no request. A test of the embedder should pass a realistic set; nil is an
+// empty set, with which a missing Cluster is not detected. The set is not changed.
 //
-// The error is that of the maker, or of a kind that cannot read what it made; a maker that panics is an error too.
+// The error is that of the maker, or of reading the object that it made. A panic of the maker is an error too.
 func CheckMaker(sets MachineSetKind, machines Kind, maker MachineMaker, set Object) ([]Forgotten, error) {
 	if maker == nil {
 		return nil, errors.New("the maker of Machines is nil")
@@ -296,7 +296,7 @@ func checkMade[S, U, CS, CU any](
 	return missing(madeMembers(CommonOf(&of).ClusterName, CommonOf(&got), what), "have the maker give it to what it makes"), nil
 }
 
-// makes calls the function of an embedder.
+// makes calls the embedder's maker and turns a panic into an error.
 func makes(maker func(Object, MachineSeed) (Object, error), owner Object) (made Object, err error) {
 	defer func() {
 		if p := recover(); p != nil {

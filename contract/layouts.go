@@ -1,7 +1,7 @@
 package contract
 
-// Layouts are where the objects of one API keep what is read and written of them, in one version. Nil is a kind that the API does not have.
-// The tables are shared and must not be changed: copy one to make a layout of your own.
+// Layouts locates the fields of the objects of one API in one version. A kind that the API does not have is nil. The tables are shared and
+// must not be changed: copy one to make your own layout.
 type Layouts struct {
 	Machine           *MachineLayout
 	MachineSet        *MachineSetLayout
@@ -10,14 +10,14 @@ type Layouts struct {
 	HealthCheck       *HealthCheckLayout
 	Cluster           *ClusterLayout
 
-	// ControlPlane and the others are objects of providers, by the contract of the version. ProvidedMachine is the InfraMachine as its own
+	// ControlPlane and the following are objects of providers, by the contract of the version. ProvidedMachine is the InfraMachine as its own
 	// provider writes it.
 	ControlPlane     *ControlPlaneLayout
 	InfraMachine     *InfraMachineLayout
 	ProvidedMachine  *ProvidedMachineLayout
 	BootstrapConfig  *BootstrapConfigLayout
 	InfraMachinePool *InfraMachinePoolLayout
-	// Template is that of every kind of object from which a provider clones others.
+	// Template is the layout of every kind of template.
 	Template *TemplateLayout
 }
 
@@ -25,12 +25,12 @@ var layoutTables = map[Version]Layouts{
 	V1Alpha3: layoutsBefore(V1Alpha3), V1Alpha4: layoutsBefore(V1Alpha4), V1Beta1: layoutsV1Beta1(), V1Beta2: layoutsV1Beta2(),
 }
 
-// LayoutsOf returns the layouts of a contract version, and of cluster.x-k8s.io in V1Beta1 and V1Beta2: before, its own kinds have none. In
-// v1beta1, conditions are written in both shapes and places that it has. For a version that is not supported all are nil.
+// LayoutsOf returns the layouts of a contract version. Layouts of cluster.x-k8s.io exist for V1Beta1 and V1Beta2. In v1beta1, conditions
+// are written in both shapes. All layouts of an unsupported version are nil.
 func LayoutsOf(v Version) Layouts { return layoutTables[v] }
 
-// layoutsBefore are those of the contract versions before v1beta2, which all have the same places and differ in what controllers do with
-// them.
+// layoutsBefore returns the layouts of the contract versions before v1beta2. They have the same places and differ in the behaviour of
+// controllers.
 func layoutsBefore(v Version) Layouts {
 	return Layouts{
 		ControlPlane: new(controlPlane(v)), InfraMachine: new(infraMachineBefore(v)), ProvidedMachine: new(providedMachineBefore(v)),

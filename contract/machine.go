@@ -10,101 +10,100 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Keys that Cluster API has given a meaning, and that machines of any shape share.
+// Keys of Cluster API that Machines of any shape share.
 const (
 	// ClusterNameLabel names the Cluster that an object belongs to.
 	ClusterNameLabel = "cluster.x-k8s.io/cluster-name"
-	// PausedAnnotation, with any value, asks reconcilers to leave an object alone.
+	// PausedAnnotation, with any value, pauses the reconciliation of an object.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
-	// MachineFinalizer keeps a Machine until everything of it is gone.
+	// MachineFinalizer prevents the removal of a Machine until everything that belongs to it is gone.
 	MachineFinalizer = "machine.cluster.x-k8s.io"
-	// ExcludeDrain, an annotation with any value, has a Machine deleted without draining its Node.
+	// ExcludeDrain, an annotation with any value, skips the drain of the Node when the Machine is deleted.
 	ExcludeDrain = "machine.cluster.x-k8s.io/exclude-node-draining"
-	// ExcludeVolumeDetach, an annotation with any value, has a Machine deleted without waiting for its Node's volumes.
+	// ExcludeVolumeDetach, an annotation with any value, skips the wait for the volumes of the Node when the Machine is deleted.
 	ExcludeVolumeDetach = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach"
-	// InPlaceUpdateAnnotation, with any value, says that a Machine is being updated in place.
+	// InPlaceUpdateAnnotation, with any value, marks a Machine that is being updated in place.
 	InPlaceUpdateAnnotation = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
-	// PendingHooksAnnotation holds the names of the runtime hooks that are still to be called for an object, separated by commas;
-	// UpdateMachine among them says that a Machine is being updated in place.
+	// PendingHooksAnnotation holds the names of the runtime hooks that are not called yet for an object, separated by commas. UpdateMachine
+	// among them means that the Machine is being updated in place.
 	PendingHooksAnnotation = "runtime.cluster.x-k8s.io/pending-hooks"
-	// PreDrainHook and PreTerminateHook are prefixes of annotations that hold deletion up before drain, and before the
-	// infrastructure is deleted. Rule: Cluster API proposal "machine deletion phase hooks".
+	// PreDrainHook and PreTerminateHook are prefixes of annotations that block a deletion: before the drain, and before the infrastructure is
+	// deleted. Rule: Cluster API proposal "machine deletion phase hooks".
 	PreDrainHook     = "pre-drain.delete.hook.machine.cluster.x-k8s.io"
 	PreTerminateHook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
 )
 
-// Annotations of this module, for state of a Machine that the schema of its shape has no field for.
+// Annotations of this module, for state of a Machine without a field in its schema.
 const (
-	// NodeUIDAnnotation holds the UID of the matched Node, which tells it from a later Node of the same name.
+	// NodeUIDAnnotation holds the UID of the matched Node, which distinguishes it from a later Node of the same name.
 	NodeUIDAnnotation = "machinist.dev/node-uid"
-	// InPlaceAnnotation says how far the update in place of a Machine is: an InPlace as text.
+	// InPlaceAnnotation holds the progress of the in-place update of a Machine: an InPlace as text.
 	InPlaceAnnotation = "machinist.dev/in-place"
-	// DrainStartedAnnotation is when the drain of a Node of a pool began, followed by the word cordoned where it was the pool that cordoned
-	// the Node, and DrainedAnnotation the UID of that Node when it was drained. The pool writes both on the Node; a provider may then delete
-	// its instance.
+	// DrainStartedAnnotation, on a Node of a pool, holds when its drain started, followed by the word cordoned when the pool cordoned the
+	// Node. DrainedAnnotation holds the UID of the Node once it is drained. The pool writes both; when DrainedAnnotation is set, a provider
+	// may delete the instance.
 	DrainStartedAnnotation = "machinist.dev/drain-started"
 	DrainedAnnotation      = "machinist.dev/drained-node-uid"
 	// dataSecretAnnotation names the Secret with the bootstrap data.
 	dataSecretAnnotation = "machinist.dev/bootstrap-data-secret"
-	// bootstrapReadyAnnotation and infrastructureReadyAnnotation say that the data exists, and the machine.
+	// bootstrapReadyAnnotation and infrastructureReadyAnnotation are true when the bootstrap data exists, and when the machine exists.
 	bootstrapReadyAnnotation      = "machinist.dev/bootstrap-data-secret-created"
 	infrastructureReadyAnnotation = "machinist.dev/infrastructure-provisioned"
-	// failureDomainAnnotation says where the machine really is.
+	// failureDomainAnnotation holds the actual failure domain of the machine.
 	failureDomainAnnotation = "machinist.dev/failure-domain"
-	// failureReasonAnnotation and failureMessageAnnotation hold a failure that does not go away by itself.
+	// failureReasonAnnotation and failureMessageAnnotation hold a permanent failure.
 	failureReasonAnnotation  = "machinist.dev/failure-reason"
 	failureMessageAnnotation = "machinist.dev/failure-message"
 )
 
-// ReadinessGate is a further condition that a Machine must have to be Ready.
+// ReadinessGate is an additional condition that a Machine needs to be Ready.
 type ReadinessGate struct {
 	// ConditionType is the type of the condition.
 	ConditionType string
-	// Negative says that the condition must be False.
+	// Negative is true when the condition must be False.
 	Negative bool
 }
 
-// Taint is a taint that a Machine wants on its Node.
+// Taint is a taint that the Node of a Machine gets.
 type Taint struct {
 	Key, Value, Effect string
-	// Propagation is Always or OnInitialization; empty counts as Always. Rule: Cluster API proposal 20250513.
+	// Propagation is Always or OnInitialization; empty means Always. Rule: Cluster API proposal 20250513.
 	Propagation string
 }
 
-// ProviderSpec is what a machine is made of where that is inside the Machine, or in a class of it, rather than in an
-// infrastructure object.
+// ProviderSpec describes a machine whose specification is in the Machine itself or in a class, rather than in an infrastructure object.
 type ProviderSpec struct {
-	// Spec is the provider's own content as JSON, nil without.
+	// Spec is the provider's own content as JSON, nil when absent.
 	Spec json.RawMessage
-	// Class is an object that several Machines share, the zero Ref without.
+	// Class refers to an object that several Machines share; the zero Ref means none.
 	Class Ref
 }
 
-// MachineSpec is what a user, a set or a template asks for. Strings, maps and slices are read-only views.
+// MachineSpec is the specification of a Machine by a user, a set or a template. Strings, maps and slices are read-only views.
 type MachineSpec struct {
 	ClusterName               string
 	Bootstrap, Infrastructure Ref
 	Provider                  ProviderSpec
-	// DataSecretName is absent until the bootstrap data exists; the empty name is a value of its own.
+	// DataSecretName is absent until the bootstrap data exists. The empty name is different from an absent one.
 	DataSecretName Opt[string]
 	ProviderID     string
 	// Version is the Kubernetes version, with its leading v.
 	Version string
 	// WantedFailureDomain is the desired failure domain. Shapes with one field for both store the actual one there.
 	WantedFailureDomain string
-	// Timeouts are absent for "no value given"; zero means no limit.
+	// Timeouts are absent when not set; zero means no limit.
 	NodeDrainTimeout, NodeVolumeDetachTimeout, NodeDeletionTimeout Opt[time.Duration]
-	// MinReady is how long a Node must be ready for the Machine to be available; absent counts as zero.
+	// MinReady is how long a Node must be ready for the Machine to be available; absent means zero.
 	MinReady       Opt[time.Duration]
 	ReadinessGates []ReadinessGate
 	Taints         []Taint
-	// NodeLabels and NodeAnnotations are for the Node alone, whatever their keys. Cluster API has none: there the Node gets some of the
+	// NodeLabels and NodeAnnotations are for the Node only, whatever their keys. Cluster API has none: there the Node gets some of the
 	// Machine's own. The Nodes of a pool get none of them.
 	NodeLabels, NodeAnnotations map[string]string
 }
 
-// MachineState is everything that a decision about a Machine may need, whatever shape the object has. Strings, maps and
-// slices are read-only views.
+// MachineState is everything that a decision about a Machine may need, independent of the shape of the object. Strings, maps and slices are
+// read-only views.
 type MachineState struct {
 	Metadata
 	MachineSpec
@@ -113,40 +112,40 @@ type MachineState struct {
 	Node                                NodeRef
 	BootstrapReady, InfrastructureReady Opt[bool]
 	Addresses                           []Address
-	// FailureDomain is where the machine is.
+	// FailureDomain is the actual failure domain of the machine.
 	FailureDomain      string
 	Conditions         []metav1.Condition
 	ObservedGeneration int64
 	LastUpdated        time.Time
-	// DrainStarted and VolumeDetachStarted are when these stages of a deletion began, zero before. They are Cluster API's; Deletion records
-	// the same for kinds without a field for it.
+	// DrainStarted and VolumeDetachStarted are when these stages of a deletion started, zero before. They are Cluster API's; for kinds without
+	// these fields, Deletion holds the same times.
 	DrainStarted, VolumeDetachStarted time.Time
-	// FailureReason and FailureMessage are a failure that does not go away by itself. Cluster API has deprecated both.
+	// FailureReason and FailureMessage are a permanent failure. Cluster API has deprecated both.
 	FailureReason, FailureMessage string
-	// CertificatesExpire is when the certificates of a control plane machine end, zero when unknown.
+	// CertificatesExpire is when the certificates of a control plane machine expire, zero when unknown.
 	CertificatesExpire time.Time
 }
 
 // updateHook is the runtime hook that updates a machine in place.
 const updateHook = "UpdateMachine"
 
-// UpdatingInPlace reports whether the owner of the Machine has marked it as being updated in place: it has InPlaceUpdateAnnotation,
-// or the hook is still to be called for it. Rule: Cluster API proposal 20240807, "in-place updates".
+// UpdatingInPlace reports whether the owner of the Machine has marked it as being updated in place: by InPlaceUpdateAnnotation, by
+// InPlaceSelected, or by the pending hook UpdateMachine. Rule: Cluster API proposal 20240807, "in-place updates".
 func (s *MachineState) UpdatingInPlace() bool {
 	_, marked := s.Annotations[InPlaceUpdateAnnotation]
 	return marked || ReadInPlace(s.Annotations).State == InPlaceSelected ||
 		slices.Contains(strings.Split(s.Annotations[PendingHooksAnnotation], ","), updateHook)
 }
 
-// InPlace says how far the update in place of a Machine is. The zero value is none.
+// InPlace is the progress of the in-place update of a Machine. The zero value means no update.
 type InPlace struct {
 	// State is one of the values InPlaceCandidate to InPlaceMoved.
 	State string
-	// Set is the name of the MachineSet whose template the Machine is to get.
+	// Set is the name of the MachineSet whose template the Machine is updated to.
 	Set string
 }
 
-// ReadInPlace reads the annotations of a Machine. A text that is not a known state, a slash and a name counts as none.
+// ReadInPlace reads InPlaceAnnotation. It returns the zero InPlace unless the text is a known state, a slash and a name.
 func ReadInPlace(annotations map[string]string) InPlace {
 	state, set, _ := strings.Cut(annotations[InPlaceAnnotation], "/")
 	switch state {
@@ -161,31 +160,32 @@ func ReadInPlace(annotations map[string]string) InPlace {
 // String returns the value of InPlaceAnnotation, such as "selected/workers-abc".
 func (p InPlace) String() string { return p.State + "/" + p.Set }
 
-// Values of InPlace.State. A MachineDeployment writes the first two and the last one. The update hook, a step or another controller, brings
-// a selected Machine to the template of the set, its spec included, and then writes InPlaceUpdated or InPlaceFailed with the same set.
+// Values of InPlace.State. A MachineDeployment writes the first two and the last one. The update hook, a step or another controller,
+// updates a selected Machine, including its spec, to the template of the set. It then writes InPlaceUpdated or InPlaceFailed with the same
+// set.
 const (
-	// InPlaceCandidate: the Machine may be selected: by the deployment, or by the user with OrchestrationManual.
+	// InPlaceCandidate: the deployment may select the Machine, or, with OrchestrationManual, the user.
 	InPlaceCandidate = "candidate"
-	// InPlaceSelected: the update hook is at work.
+	// InPlaceSelected: the update hook is updating the Machine.
 	InPlaceSelected = "selected"
 	// InPlaceUpdated: the update has succeeded.
 	InPlaceUpdated = "updated"
-	// InPlaceFailed: the update has failed. It is selected again when a person writes InPlaceSelected for the same set, or the template
-	// changes.
+	// InPlaceFailed: the update has failed. The Machine is selected again when a person writes InPlaceSelected for the same set, or when the
+	// template changes.
 	InPlaceFailed = "failed"
 	// InPlaceMoved: the set controls the Machine now, and is about to count it.
 	InPlaceMoved = "moved"
 )
 
-// MachineUpdate is what a pass wants to change. The zero update changes nothing. Where MachineState has no Opt, zero and
-// absent are the same to every reader, and setting the zero value removes the field: the schemas of Machines refuse empty
-// texts.
+// MachineUpdate holds the changes of a pass. The zero update changes nothing. For members that are not an Opt in MachineState, zero and
+// absent are equivalent, and setting the zero value removes the field: the schemas of Machines reject empty texts.
 type MachineUpdate struct {
 	MetadataUpdate
 
 	ProviderID     Change[string]
 	DataSecretName Change[string]
-	// WantedFailureDomain is spec.failureDomain of the InfraMachine, where it has one: where its provider has placed the machine.
+	// WantedFailureDomain is written to the spec. It is spec.failureDomain of the InfraMachine, where set: the domain in which its provider
+	// placed the machine.
 	WantedFailureDomain Change[string]
 
 	Phase                               Change[string]
@@ -199,20 +199,20 @@ type MachineUpdate struct {
 	FailureReason, FailureMessage       Change[string]
 	CertificatesExpire                  Change[time.Time]
 
-	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
+	// Conditions are upserted by type; other conditions do not change. An empty reason becomes ReasonNotReported.
 	Conditions []metav1.Condition
-	// RemoveConditions are types to remove.
+	// RemoveConditions lists the types to remove.
 	RemoveConditions []string
 }
 
-// Kind is a kind of Machine and how to read it.
+// Kind is a kind of Machine with its Adapter.
 type Kind = KindOf[MachineState, MachineUpdate]
 
-// MachineLayout says where a Machine of one shape keeps its state: the fields of MachineState and MachineUpdate with the
-// same names. A zero Field is "no such place": it reads as absent and what is written there is lost, so give state that
-// the schema has no field for an annotation (AtAnnotation); how far a deletion is has one without being told.
+// MachineLayout locates the fields of a Machine of one shape. Its members correspond to those of MachineState and MachineUpdate. A zero
+// Field has no place: it reads as absent, and writes to it are dropped, so use an annotation (AtAnnotation) for state without a field in
+// the schema. The progress of a deletion is always in an annotation.
 //
-// The tags say who writes a field and what it means when it is missing.
+// In the tags, by is the writer of a field, and absent is the meaning of its absence.
 type MachineLayout struct {
 	MachineSpecLayout
 
@@ -232,7 +232,7 @@ type MachineLayout struct {
 }
 
 func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below keeps it
+	r := &reader{obj: obj} // stays on the stack: nothing below retains it
 	r.metadata(&into.Metadata)
 	l.MachineSpecLayout.read(r, &into.MachineSpec)
 	into.Phase = text(r, l.Phase)
@@ -255,7 +255,7 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	w := &writer{obj: obj}
 	w.metadata(u.MetadataUpdate)
 	put(w, l.ProviderID, orClear(u.ProviderID))
-	put(w, l.DataSecretName, u.DataSecretName) // an Opt in the state: the empty name is a value
+	put(w, l.DataSecretName, u.DataSecretName) // an Opt in the state: the empty name is valid
 	put(w, l.Phase, orClear(u.Phase))
 	l.writeNode(w, u.Node)
 	put(w, l.BootstrapReady, u.BootstrapReady)
@@ -274,8 +274,8 @@ func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
 	return w.err
 }
 
-// writeNode writes the members of the reference together: where it says of what kind it is, it says so as long as it
-// names a Node.
+// writeNode writes the members of the reference together: in shapes with kind and apiVersion, both are set exactly when the reference names
+// a Node.
 func (l *MachineLayout) writeNode(w *writer, node Change[NodeRef]) {
 	put(w, l.NodeName, orClear(mapped(node, func(n NodeRef) string { return n.Name })))
 	put(w, l.NodeUID, orClear(mapped(node, func(n NodeRef) string { return string(n.UID) })))
@@ -291,7 +291,7 @@ func (l *MachineLayout) writeNode(w *writer, node Change[NodeRef]) {
 	put(w, l.NodeAPIVersion, constant("v1"))
 }
 
-// machineV1Beta2 has the UID of the Node, for which that schema has no field, in an annotation.
+// machineV1Beta2 stores the UID of the Node in an annotation, because the schema has no field for it.
 var machineV1Beta2 = MachineLayout{
 	MachineSpecLayout:   machineSpecV1Beta2("spec"),
 	Phase:               At[string]("status", "phase"),
@@ -311,7 +311,7 @@ var machineV1Beta2 = MachineLayout{
 	CertificatesExpire:  At[time.Time]("status", "certificatesExpiryDate"),
 }
 
-// machineV1Beta1 has one field for the failure domain that is wanted and the one that is.
+// machineV1Beta1 has one field for both the desired and the actual failure domain.
 var machineV1Beta1 = func() MachineLayout {
 	l := machineV1Beta2
 	l.MachineSpecLayout = machineSpecV1Beta1("spec")

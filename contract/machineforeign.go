@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// machineSpecKubermatic is the spec of a Machine in cluster.k8s.io/v1alpha1 below a prefix, as machineSpecV1Beta2 is Cluster API's.
+// machineSpecKubermatic returns the layout of a Machine spec of cluster.k8s.io/v1alpha1 below a prefix; see machineSpecV1Beta2.
 func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
 	at := below(prefix)
 	return MachineSpecLayout{
@@ -22,7 +22,7 @@ func machineSpecKubermatic(prefix ...string) MachineSpecLayout {
 	}
 }
 
-// machineSpecGardener is the spec of a Machine in machine.sapcloud.io/v1alpha1 below a prefix.
+// machineSpecGardener returns the layout of a Machine spec of machine.sapcloud.io/v1alpha1 below a prefix.
 func machineSpecGardener(prefix ...string) MachineSpecLayout {
 	at := below(prefix)
 	l := MachineSpecLayout{
@@ -40,7 +40,7 @@ func machineSpecGardener(prefix ...string) MachineSpecLayout {
 	return l
 }
 
-// machineForeign is what the Machines of both systems have at the same place, and in annotations.
+// machineForeign returns the fields that the Machines of both systems have at the same path, and the annotations.
 func machineForeign(spec MachineSpecLayout) MachineLayout {
 	spec.DataSecretName = AtAnnotation[string](dataSecretAnnotation)
 	return MachineLayout{
@@ -53,10 +53,10 @@ func machineForeign(spec MachineSpecLayout) MachineLayout {
 	}
 }
 
-// machineKubermatic is a Machine in cluster.k8s.io/v1alpha1. Its schema keeps every field, but its own controller writes back only what its
-// Go type knows, so all other state is in annotations. There is no place for the observed generation, and for a Cluster, references to
-// provider objects, timeouts and readiness gates, which that API does not have. The version is read as it stands there, which usually is
-// without its leading v; conditions are those of Nodes and lose their observed generation.
+// machineKubermatic is a Machine of cluster.k8s.io/v1alpha1. Its schema retains every field, but its own controller writes back only the
+// fields of its Go type, so all other state is in annotations. There is no place for the observed generation, and for a Cluster, references
+// to provider objects, timeouts and readiness gates, which that API does not have. The version usually has no leading v and is read
+// unchanged. Conditions are those of Nodes and lose their observed generation.
 var machineKubermatic = func() MachineLayout {
 	l := machineForeign(machineSpecKubermatic("spec"))
 	l.Phase, l.LastUpdated = At[string]("status", "phase"), At[time.Time]("status", "lastUpdated")
@@ -66,11 +66,11 @@ var machineKubermatic = func() MachineLayout {
 	return l
 }()
 
-// machineGardener is a Machine in machine.sapcloud.io/v1alpha1. The Node is named by the label "node", as that system does it, so its name
-// must fit a label. What the schema has no field for is in annotations; a failure is too, because that system takes its next step by the
-// text of status.lastOperation, which is left alone. Addresses have a field since release 0.60; older CRDs prune them. There is no place
-// for the observed generation, and for a Cluster, a version, references to provider objects, other timeouts than the one of the drain, and
-// readiness gates, which that API does not have. Conditions are those of Nodes and lose their observed generation.
+// machineGardener is a Machine of machine.sapcloud.io/v1alpha1. The label "node" names the Node, as in that system, so the name must be a
+// valid label value. State without a field in the schema is in annotations. A failure is too, because that system's next step depends on
+// the text of status.lastOperation, which this library does not write. Addresses have a field since release 0.60; older CRDs prune them.
+// There is no place for the observed generation, and for a Cluster, a version, references to provider objects, timeouts other than that of
+// the drain, and readiness gates, which that API does not have. Conditions are those of Nodes and lose their observed generation.
 var machineGardener = func() MachineLayout {
 	l := machineForeign(machineSpecGardener("spec"))
 	l.Phase, l.LastUpdated = At[string]("status", "currentStatus", "phase"), At[time.Time]("status", "currentStatus", "lastUpdateTime")
@@ -79,8 +79,8 @@ var machineGardener = func() MachineLayout {
 	return l
 }()
 
-// replicatedForeign is what sets and deployments of the other systems have in common: fields are named as in Kubernetes, and there is
-// nothing for a Cluster, for the order of deletion, for names and for the selector as text.
+// replicatedForeign returns the common layout of sets and deployments of the other systems. Fields are named as in Kubernetes. There is no
+// place for a Cluster, the deletion order, names and the selector as text.
 func replicatedForeign(spec MachineSpecLayout, madeOf ...string) ReplicatedLayout {
 	spec.MinReady = SecondsAt("spec", "minReadySeconds")
 	return ReplicatedLayout{
@@ -97,8 +97,8 @@ func replicatedForeign(spec MachineSpecLayout, madeOf ...string) ReplicatedLayou
 	}
 }
 
-// replicatedKubermatic counts by Nodes. Its Go types have no conditions, which its CRDs keep: only one controller can look after a set or a
-// deployment, so that nothing writes a Go type back.
+// replicatedKubermatic counts by Nodes. The Go types of that system have no conditions, but its CRDs retain them. Only one controller can
+// reconcile a set or a deployment, so no other controller overwrites them.
 func replicatedKubermatic() ReplicatedLayout {
 	l := replicatedForeign(machineSpecKubermatic("spec", "template", "spec"), "spec.template.spec")
 	l.NodeReadyReplicas = At[int32]("status", "readyReplicas")
@@ -116,25 +116,25 @@ func replicatedGardener(conditions string) ReplicatedLayout {
 	return l
 }
 
-// machineSetKubermatic has no place for numbers that count by Machines, and for the selector as text. Conditions are where its CRD keeps
-// them and its own controller does not: no other controller can run beside that one. What its template makes Machines of is all of it.
+// machineSetKubermatic has no place for counters by Machines and for the selector as text. Its CRD retains conditions, which that system's
+// own controller drops; the two controllers cannot run side by side. The whole spec of the template is in MadeOf.
 var machineSetKubermatic = func() MachineSetLayout {
 	l := MachineSetLayout{ReplicatedLayout: replicatedKubermatic(), FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas")}
 	l.DeletionOrder = At[string]("spec", "deletePolicy")
 	return l
 }()
 
-// machineSetGardener has no place for up-to-date replicas, for numbers that count by Nodes, and for the selector as text; conditions lose
-// their observed generation. What its template makes Machines of are its labels, its annotations and the name of the class: the template of
-// the Node and the settings of a Machine change in place.
+// machineSetGardener has no place for up-to-date replicas, for counters by Nodes, and for the selector as text; conditions lose their
+// observed generation. A template is compared by its labels, its annotations and the name of the class: the template of the Node and the
+// settings of a Machine change in place.
 var machineSetGardener = MachineSetLayout{
 	ReplicatedLayout:     replicatedGardener("machineSetCondition"),
 	FullyLabeledReplicas: At[int32]("status", "fullyLabeledReplicas"),
 }
 
-// deploymentForeign is what deployments of the other systems have in common: the rollout is asked for as in Cluster API's v1beta1, which
-// has all of it where Kubernetes has it. There is no place for when older Machines are replaced, a limit of remediation, the order of
-// deletion, names and the phase: a restart is a change of an annotation of the template, such as kubectl.kubernetes.io/restartedAt.
+// deploymentForeign returns the common layout of deployments of the other systems. The rollout is configured as in Cluster API's v1beta1,
+// which has the same fields as Kubernetes. There is no place for rolloutAfter, a limit of remediation, the deletion order, names and the
+// phase. To restart Machines, change an annotation of the template, such as kubectl.kubernetes.io/restartedAt.
 func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 	l := machineDeploymentV1Beta1
 	l.ReplicatedLayout = replicated
@@ -143,11 +143,11 @@ func deploymentForeign(replicated ReplicatedLayout) MachineDeploymentLayout {
 	return l
 }
 
-// machineDeploymentKubermatic has everything in annotations that a rollout is asked for beyond RolloutRolling, which is all that its own
-// controller knows.
+// machineDeploymentKubermatic has all rollout settings other than RolloutRolling in annotations, because that system's own controller
+// supports no other type.
 var machineDeploymentKubermatic = deploymentForeign(replicatedKubermatic())
 
-// machineDeploymentGardener: the strategy has no OnDelete, but its schema takes any text. A rollbackTo without a revision is no rollback.
+// machineDeploymentGardener has no OnDelete strategy, but its schema accepts any text. A rollbackTo without a revision is no rollback.
 var machineDeploymentGardener = func() MachineDeploymentLayout {
 	l := deploymentForeign(replicatedGardener("conditions"))
 	l.AnnotatedRolloutType = Field[string]{}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// placesAt returns places that are written with dots between their keys.
+// placesAt returns the paths of dotted texts.
 func placesAt(places ...string) []Path {
 	paths := make([]Path, 0, len(places))
 	for _, place := range places {
@@ -18,7 +18,7 @@ func placesAt(places ...string) []Path {
 	return paths
 }
 
-// covers reports whether a place is one of some places, or inside of one.
+// covers reports whether a path equals one of places or is below one.
 func covers(places []Path, at Path) bool {
 	return slices.ContainsFunc(places, func(p Path) bool {
 		return len(p.segments) <= len(at.segments) && slices.Equal(p.segments, at.segments[:len(p.segments)])
@@ -27,12 +27,12 @@ func covers(places []Path, at Path) bool {
 
 var errNothingMade = errors.New("the layouts do not say alike what a template makes Machines of (MadeOf)")
 
-// madeParts are the places of what a template makes Machines of, the references last.
+// madeParts returns the paths of the template that decide which machine is made. The two references are last.
 func (l *MachineTemplateLayout) madeParts() []Path {
 	return append(slices.Clone(l.MadeOf), l.Bootstrap.at(), l.Infrastructure.at())
 }
 
-// at returns the place of the whole reference, the zero Path when there is none.
+// at returns the path of the whole reference, the zero Path when there is none.
 func (f RefField) at() Path {
 	if !f.exists() {
 		return Path{}
@@ -41,7 +41,7 @@ func (f RefField) at() Path {
 	return NewPath(segments[:len(segments)-1]...)
 }
 
-// templateDiff compares what two templates make Machines of.
+// templateDiff compares the parts of two templates that decide which machine is made.
 func templateDiff(of *ReplicatedLayout, deployment map[string]any, in *ReplicatedLayout, set map[string]any) ([]string, error) {
 	own, err := ownLabels(of, deployment, in, set)
 	if err != nil {
@@ -78,8 +78,8 @@ func templateDiff(of *ReplicatedLayout, deployment map[string]any, in *Replicate
 	return d.places, errors.Join(r.err, s.err)
 }
 
-// ownLabels are the labels that tell the Machines of a set from those of the other sets of its deployment: those that its selector asks
-// for and that of the deployment does not.
+// ownLabels returns the labels that distinguish the Machines of a set from those of the other sets of its deployment: the labels in the
+// selector of the set that the selector of the deployment lacks.
 func ownLabels(of *ReplicatedLayout, deployment map[string]any, in *ReplicatedLayout, set map[string]any) (map[string]bool, error) {
 	all, _, err := of.Selector.Get(deployment)
 	if err != nil {
@@ -98,7 +98,7 @@ func ownLabels(of *ReplicatedLayout, deployment map[string]any, in *ReplicatedLa
 	return own, nil
 }
 
-// copyTemplate gives a deployment what a set makes its Machines of.
+// copyTemplate copies the parts that decide which machine is made from the template of a set to that of a deployment.
 func copyTemplate(in *ReplicatedLayout, set map[string]any, of *ReplicatedLayout, deployment map[string]any) error {
 	own, err := ownLabels(of, deployment, in, set)
 	if err != nil {
@@ -125,7 +125,7 @@ func copyTemplate(in *ReplicatedLayout, set map[string]any, of *ReplicatedLayout
 	return nil
 }
 
-// differences collects the places in which contents differ.
+// differences collects the paths at which two contents differ.
 type differences struct {
 	skip   func(at Path) bool
 	places []string
@@ -148,7 +148,7 @@ func (d *differences) compare(at Path, want, have any) {
 	}
 }
 
-// blank reports whether content says nothing: null, the empty text, or an object or a list of nothing.
+// blank reports whether content is empty: null, the empty text, or an object or a list with only blank content.
 func blank(content any) bool {
 	switch content := content.(type) {
 	case nil:
@@ -168,15 +168,15 @@ func blank(content any) bool {
 	return false
 }
 
-// inPlace is a field that follows the same field of another object while a machine runs.
+// inPlace is a field that is copied from another object while a machine runs.
 type inPlace struct {
 	name       string
 	from, into Path
-	// sync reports whether the source says anything, and gives the target what it says.
+	// sync copies the value from source to target, and reports whether the source has a value.
 	sync func(source, target map[string]any) (said bool, err error)
 }
 
-// specInPlace are the fields of a template that Machines and sets follow in place.
+// specInPlace returns the fields of a template that Machines and sets follow in place.
 func specInPlace(from, into *MachineSpecLayout) []inPlace {
 	fields := append(make([]inPlace, 0, 6+len(from.InPlace)),
 		durationInPlace("minReady", from.MinReady, into.MinReady),
@@ -192,7 +192,7 @@ func specInPlace(from, into *MachineSpecLayout) []inPlace {
 	return fields
 }
 
-// contentInPlace copies whatever there is, and is called after its place in the source. Null is none.
+// contentInPlace copies any content. Its name is the path in the source. Null is absent.
 func contentInPlace(from, into Path) inPlace {
 	return inPlace{from.text, from, into, func(source, target map[string]any) (bool, error) {
 		want, _, err := lookup(from.segments, source)
@@ -203,7 +203,7 @@ func contentInPlace(from, into Path) inPlace {
 	}}
 }
 
-// durationInPlace writes by value: one object may have texts where the other has seconds.
+// durationInPlace compares and writes by value: one object may have texts where the other has seconds.
 func durationInPlace(name string, from, into Field[time.Duration]) inPlace {
 	return inPlace{name, from.path, into.path, func(source, target map[string]any) (bool, error) {
 		want, found, err := from.Get(source)
@@ -217,7 +217,7 @@ func durationInPlace(name string, from, into Field[time.Duration]) inPlace {
 	}}
 }
 
-// listInPlace copies a list as a whole, with members that only newer versions of the shape know. An empty one is none.
+// listInPlace copies a whole list, including members that only newer versions of the shape have. An empty list is absent.
 func listInPlace(name string, from, into Path) inPlace {
 	return inPlace{name, from, into, func(source, target map[string]any) (bool, error) {
 		want, found, err := listAt(from, source)
@@ -228,7 +228,7 @@ func listInPlace(name string, from, into Path) inPlace {
 	}}
 }
 
-// textInPlace copies a text. An empty one is none.
+// textInPlace copies a text. An empty text is absent.
 func textInPlace(name string, from, into Field[string]) inPlace {
 	return inPlace{name, from.path, into.path, func(source, target map[string]any) (bool, error) {
 		want, _, err := from.Get(source)
@@ -239,8 +239,8 @@ func textInPlace(name string, from, into Field[string]) inPlace {
 	}}
 }
 
-// textsInPlace are the entries of a map of texts that the source has, or gave: each is a field with its own name, so that the entries of
-// others stay.
+// textsInPlace returns one field for each entry of a map of texts that the source has or had (given). With separate fields, entries of
+// other writers are preserved.
 func textsInPlace(prefix string, from, into Field[map[string]string], source map[string]any, given []string) ([]inPlace, error) {
 	said, _, err := from.Get(source)
 	if err != nil || from.path.IsZero() || into.path.IsZero() {
@@ -267,8 +267,8 @@ func textsInPlace(prefix string, from, into Field[map[string]string], source map
 	return fields, nil
 }
 
-// syncFields brings field after field to the target, but those that a machine is made of, and removes those that were given and about
-// which the source has come to be silent. It returns the names of what the source says.
+// syncFields copies each field to the target, except those that decide which machine is made, and removes fields in given that the source
+// no longer has. It returns the names of the fields that the source has.
 func syncFields(fields []inPlace, madeOf []Path, source, target map[string]any, given []string) (now []string, err error) {
 	for _, field := range fields {
 		if field.into.IsZero() || covers(madeOf, field.from) {
@@ -289,7 +289,7 @@ func syncFields(fields []inPlace, madeOf []Path, source, target map[string]any, 
 	return now, nil
 }
 
-// copyContent makes what is at one place of a target what is at one of a source, which it shares nothing with.
+// copyContent replaces the content at a path of target with a copy of the content at a path of source.
 func copyContent(source map[string]any, from Path, target map[string]any, into Path) error {
 	if from.IsZero() || into.IsZero() {
 		return nil

@@ -12,43 +12,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MachineSeed is what the creator of a Machine of a set decides about it, beside what the set's template says. Nothing of it is
-// kept or changed.
+// MachineSeed is what the creator of a Machine of a set decides, in addition to the template of the set. It is neither retained nor
+// changed.
 type MachineSeed struct {
 	Key types.NamespacedName
-	// Labels and Annotations are all that the Machine gets: those of the template among them.
+	// Labels and Annotations are complete: they include those of the template.
 	Labels, Annotations map[string]string
 	Finalizers          []string
 	Owners              []metav1.OwnerReference
-	// Bootstrap and Infrastructure are the objects that were made for this Machine. They replace the templates that the set's
-	// template names; a zero Ref leaves what stands there.
+	// Bootstrap and Infrastructure are the objects created for this Machine. They replace the references to templates in the set's template; a
+	// zero Ref replaces nothing.
 	Bootstrap, Infrastructure Ref
-	// BootstrapVersion and InfrastructureVersion are their API versions, without the group, for shapes that have one in a
-	// reference.
+	// BootstrapVersion and InfrastructureVersion are the API versions of the two objects, without the group, for shapes with an apiVersion in
+	// references.
 	BootstrapVersion, InfrastructureVersion string
 }
 
-// MachineMaker makes the Machines of sets of one shape, and keeps what can change in place as the set's template says. It does
-// what only the shape knows; labels, annotations and owners are changed through Adapters. UnstructuredMaker returns one; write your own for
-// Go types. Safe for concurrent use.
+// MachineMaker makes the Machines of sets of one shape, and updates the fields of Machines that can change in place. It handles only what
+// depends on the shape; labels, annotations and owners are changed through Adapters. UnstructuredMaker returns one; write your own for Go
+// types. Safe for concurrent use.
 type MachineMaker interface {
-	// NewMachine returns a Machine with the spec of the set's template and the metadata of the seed. It neither changes nor shares
-	// the set, which may come from a cache. Equal input gives equal Machines: by that a set knows whether it may go on with one that
-	// is half made.
+	// NewMachine returns a Machine with the spec of the set's template and the metadata of the seed. It does not change the set, which may
+	// come from a cache, and shares no memory with it. Equal input must give equal Machines: a set compares them to decide whether it may
+	// continue with a half-made one.
 	NewMachine(set Object, seed MachineSeed) (Object, error)
-	// SyncMachine gives the Machine, which is the caller's copy, what the set's template says of all that can change while a
-	// machine runs: limits, readiness gates, taints and the like, never what a machine is made of. It returns the names of what
-	// the template says; those in given, which an earlier call returned, are removed when the template has come to be silent.
-	// What others wrote elsewhere stays. It does not change the set.
+	// SyncMachine copies from the set's template to the Machine, which is the caller's copy, all fields that can change while a machine runs:
+	// limits, readiness gates, taints and similar, never those that decide which machine is made. It returns the names of the fields that the
+	// template has. Names in given, which an earlier call returned, are removed from the Machine when the template no longer has them. Fields
+	// of other writers and the set do not change.
 	SyncMachine(set, machine Object, given []string) (now []string, err error)
 }
 
 // UnstructuredMaker returns the MachineMaker for unstructured sets in the shape of a layout, with the template's spec at
-// spec.template.spec. The Machines that it makes are unstructured, so that nothing of a template is lost; SyncMachine takes Machines
-// of Go types too that are encoded in the shape of the other layout. It keeps the layouts. What changes in place is what Cluster API
-// changes in place: readiness gates, the limits of drain, volumes and Node deletion, minReadySeconds, and taints.
+// spec.template.spec. It makes unstructured Machines, so that no field of a template is lost. SyncMachine also accepts Machines of Go types
+// that are encoded in the shape of the Machine layout. It retains the layouts. The fields that change in place are those of Cluster API:
+// readiness gates, the limits of drain, volumes and Node deletion, minReadySeconds, and taints.
 //
-// Without a layout it returns nil, which reconcilers refuse.
+// With a nil layout it returns nil, which reconcilers reject.
 func UnstructuredMaker(set *MachineSetLayout, gvk schema.GroupVersionKind, machine *MachineLayout) MachineMaker {
 	if set == nil || machine == nil {
 		return nil
@@ -90,7 +90,7 @@ func (m *unstructuredMaker) fill(set, made map[string]any, seed MachineSeed) err
 	return m.refer(set, made, seed)
 }
 
-// refer writes what a new Machine refers to: its cluster, which the set has the last word on, and the objects made for it.
+// refer writes the references of a new Machine: its cluster, for which the set overrides the template, and the objects created for it.
 func (m *unstructuredMaker) refer(set, made map[string]any, seed MachineSeed) error {
 	cluster, found, err := m.set.ClusterName.Get(set)
 	if err == nil && found && !m.machine.ClusterName.path.IsZero() {
@@ -132,7 +132,7 @@ func (m *unstructuredMaker) sync(set, machine map[string]any, given []string) ([
 	return syncFields(fields, m.set.Template.MadeOf, set, machine, given)
 }
 
-// ApplyTo gives an object of a Go type the metadata of the seed, for a MachineMaker of your own. It shares nothing with the seed.
+// ApplyTo sets the metadata of the seed on an object of a Go type, for your own MachineMaker. The object shares no memory with the seed.
 func (s MachineSeed) ApplyTo(obj metav1.Object) {
 	obj.SetNamespace(s.Key.Namespace)
 	obj.SetName(s.Key.Name)

@@ -5,49 +5,49 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MachinePoolState is everything that a decision about a MachinePool may need, whatever shape the object has. Strings, maps
-// and slices are read-only views.
+// MachinePoolState is everything that a decision about a MachinePool may need, independent of the shape of the object. Strings, maps and
+// slices are read-only views.
 type MachinePoolState struct {
 	Metadata
 	ReplicatedState
 
-	// ProviderIDs are those of the instances of the pool, in the order in which the provider lists them. There may be 10,000.
+	// ProviderIDs are those of the instances of the pool, in the order of the provider's list, up to 10,000.
 	ProviderIDs []string
 
 	Phase string
-	// Nodes are those that were matched; the UID is empty when the writer of the list did not know it. There may be 10,000.
+	// Nodes are the matched Nodes, up to 10,000. The UID is empty when the writer of the list did not have it.
 	Nodes                               []NodeRef
 	BootstrapReady, InfrastructureReady Opt[bool]
 	// UnavailableReplicas counts by Nodes, like NodeAvailableReplicas. Cluster API has deprecated it.
 	UnavailableReplicas Opt[int32]
-	// FailureReason and FailureMessage are a failure that does not go away by itself. Cluster API has deprecated both.
+	// FailureReason and FailureMessage are a permanent failure. Cluster API has deprecated both.
 	FailureReason, FailureMessage string
 }
 
-// MachinePoolUpdate is what a pass wants to change. The zero update changes nothing. Where MachinePoolState has no Opt, zero
-// and absent are the same to every reader, and setting the zero value removes the field.
+// MachinePoolUpdate holds the changes of a pass. The zero update changes nothing. For members that are not an Opt in MachinePoolState, zero
+// and absent are equivalent, and setting the zero value removes the field.
 type MachinePoolUpdate struct {
 	MetadataUpdate
 	ReplicatedUpdate
 
-	// ProviderIDs replace the list.
+	// ProviderIDs replaces the list.
 	ProviderIDs Change[[]string]
-	// DataSecretName is the one of the template; the empty name is a value of its own.
+	// DataSecretName is that of the template. The empty name is different from an absent one.
 	DataSecretName Change[string]
 
 	Phase Change[string]
-	// Nodes replace the list.
+	// Nodes replaces the list.
 	Nodes                               Change[[]NodeRef]
 	BootstrapReady, InfrastructureReady Change[bool]
 	UnavailableReplicas                 Change[int32]
 	FailureReason, FailureMessage       Change[string]
 }
 
-// MachinePoolKind is a kind of MachinePool and how to read it.
+// MachinePoolKind is a kind of MachinePool with its Adapter.
 type MachinePoolKind = KindOf[MachinePoolState, MachinePoolUpdate]
 
-// MachinePoolLayout says where a MachinePool of one shape keeps its state: the fields of MachinePoolState and
-// MachinePoolUpdate with the same names. As in a MachineLayout, a zero Field is "no such place".
+// MachinePoolLayout locates the fields of a MachinePool of one shape. Its members correspond to those of MachinePoolState and
+// MachinePoolUpdate. As in a MachineLayout, a zero Field has no place.
 type MachinePoolLayout struct {
 	ReplicatedLayout
 
@@ -59,7 +59,7 @@ type MachinePoolLayout struct {
 	FailureReason, FailureMessage       Field[string]    `by:"controller" absent:"no failure"`
 }
 
-// pooled takes away what pools leave to their provider.
+// pooled removes the fields that pools do not have.
 func pooled(l ReplicatedLayout) ReplicatedLayout {
 	l.Selector, l.SelectorText = Field[*metav1.LabelSelector]{}, Field[string]{}
 	l.DeletionOrder, l.MachineNaming = Field[string]{}, Field[string]{}
@@ -118,12 +118,12 @@ func (l *MachinePoolLayout) write(obj map[string]any, u MachinePoolUpdate) error
 	return w.err
 }
 
-// texts replaces a list. An empty one is written as none.
+// texts replaces a list. An empty list is removed.
 func (w *writer) texts(f Field[[]string], c Change[[]string]) {
 	putList(w, f.path, c, func(text string) any { return text })
 }
 
-// readNodeRef does not ask for a UID: who wrote the reference may not have known it.
+// readNodeRef does not require a UID: the writer of the reference may not have had it.
 func readNodeRef(e entry) (n NodeRef, err error) {
 	if n.Name, err = e.needed("name"); err != nil {
 		return n, err

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MachineSetSeed is what the creator of a MachineSet of a deployment decides about it, beside what the deployment says. Nothing of it is
-// kept or changed.
+// MachineSetSeed is what the creator of a MachineSet of a deployment decides, in addition to the deployment. It is neither retained nor
+// changed.
 type MachineSetSeed struct {
 	Key types.NamespacedName
 	// Labels and Annotations are all that the set gets.
@@ -18,40 +18,40 @@ type MachineSetSeed struct {
 	Finalizers          []string
 	Owners              []metav1.OwnerReference
 	Replicas            int32
-	// TemplateLabels are added to the labels of the template, and SelectorLabels to what the selector asks for: the label, in both,
-	// that tells the Machines of one set from those of another.
+	// TemplateLabels are added to the labels of the template, and SelectorLabels to the selector. In both, the label distinguishes the
+	// Machines of one set from those of another.
 	TemplateLabels, SelectorLabels map[string]string
 }
 
-// MachineSetMaker makes the MachineSets of deployments of one shape, and says whether a set has the template of its deployment. It does
-// what only the shape knows; replicas, labels, annotations and owners are changed through Adapters. UnstructuredSetMaker returns one; write
-// your own for Go types. Safe for concurrent use.
+// MachineSetMaker makes the MachineSets of deployments of one shape, and compares the template of a set with that of its deployment. It
+// handles only what depends on the shape; replicas, labels, annotations and owners are changed through Adapters. UnstructuredSetMaker
+// returns one; write your own for Go types. Safe for concurrent use.
 type MachineSetMaker interface {
-	// NewSet returns a MachineSet with the template and the selector of the deployment and what the seed adds. It neither changes nor
-	// shares the deployment, which may come from a cache. Equal input gives equal sets.
+	// NewSet returns a MachineSet with the template and the selector of the deployment and the additions of the seed. It does not change the
+	// deployment, which may come from a cache, and shares no memory with it. Equal input gives equal sets.
 	NewSet(deployment Object, seed MachineSetSeed) (Object, error)
-	// SyncSet gives the set, which is the caller's copy, what the deployment says of all that changes without a rollout. It returns the
-	// names of what the deployment says; those in given, which an earlier call returned, are removed when the deployment has come to be
-	// silent. What others wrote elsewhere stays, the labels of the seed among it. It does not change the deployment.
+	// SyncSet copies from the deployment to the set, which is the caller's copy, all fields that change without a rollout. It returns the
+	// names of the fields that the deployment has. Names in given, which an earlier call returned, are removed from the set when the
+	// deployment no longer has them. Fields of other writers, the labels of the seed and the deployment do not change.
 	SyncSet(deployment, set Object, given []string) (now []string, err error)
-	// TemplateDiff returns the places of the deployment, in order, in which what its template makes Machines of
-	// differs from the set's. None means that the set makes the same Machines. It changes neither object.
+	// TemplateDiff returns the paths, in order, at which the templates of the deployment and of the set differ in the machines that they make.
+	// An empty result means that the set makes the same Machines. It changes neither object.
 	TemplateDiff(deployment, set Object) ([]string, error)
-	// CopyTemplate is for a rollback: it gives the deployment, which is the caller's copy, what the set makes its Machines of, so that
-	// TemplateDiff returns nothing. It neither changes nor shares the set.
+	// CopyTemplate is for a rollback: it copies to the deployment, which is the caller's copy, the parts of the set's template that decide
+	// which machine is made, so that TemplateDiff returns nothing. It does not change the set and shares no memory with it.
 	CopyTemplate(set, deployment Object) error
 }
 
 // UnstructuredSetMaker returns the MachineSetMaker for unstructured deployments and sets in the shapes of layouts, with the template at
-// spec.template in both. It keeps the layouts. The gvk is that of the sets.
+// spec.template in both. It retains the layouts. The gvk is that of the sets.
 //
-// What a template makes Machines of stands at MadeOf of its layout, and in its references: they are compared by group, kind and name, so
-// that another version of an API is no difference. Absent, null and empty are the same. A label that the set's selector asks for and the
-// deployment's does not is left out. The other labels and annotations of the template, and what SyncMachine brings to Machines, change in
-// place, and so do the deletion order and the naming of Machines. Rule for Cluster API's shapes: version, bootstrap, infrastructureRef
-// and failureDomain (its mdutil.MachineTemplateUpToDate).
+// MadeOf of the layout and the references decide which machine is made. References are compared by group, kind and name, so that another
+// API version is no difference. Absent, null and empty are equal. A label in the set's selector that the deployment's selector lacks is
+// ignored. The other labels and annotations of the template, the fields of SyncMachine, the deletion order and the naming of Machines
+// change in place. Rule for Cluster API's shapes: version, bootstrap, infrastructureRef and failureDomain (its
+// mdutil.MachineTemplateUpToDate).
 //
-// Without a layout it returns nil, which reconcilers refuse.
+// With a nil layout it returns nil, which reconcilers reject.
 func UnstructuredSetMaker(deployment *MachineDeploymentLayout, gvk schema.GroupVersionKind, set *MachineSetLayout) MachineSetMaker {
 	if deployment == nil || set == nil {
 		return nil
@@ -99,7 +99,7 @@ func (m *unstructuredSetMaker) fill(made, from map[string]any, seed MachineSetSe
 	return w.err
 }
 
-// addTexts adds to a map of texts.
+// addTexts adds entries to a map of texts.
 func (w *writer) addTexts(at Path, texts map[string]string) {
 	for key, text := range texts {
 		if at.IsZero() {
@@ -161,7 +161,7 @@ func (m *unstructuredSetMaker) CopyTemplate(set, deployment Object) error {
 	return nil
 }
 
-// ApplyTo gives an object of a Go type the metadata of the seed, for a MachineSetMaker of your own. It shares nothing with the seed.
+// ApplyTo sets the metadata of the seed on an object of a Go type, for your own MachineSetMaker. The object shares no memory with the seed.
 func (s MachineSetSeed) ApplyTo(obj metav1.Object) {
 	MachineSeed{Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Finalizers: s.Finalizers, Owners: s.Owners}.ApplyTo(obj)
 }

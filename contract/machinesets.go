@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// MachineSetState is everything that a decision about a MachineSet may need, whatever shape the object has. Strings, maps,
-// slices and the selector are read-only views.
+// MachineSetState is everything that a decision about a MachineSet may need, independent of the shape of the object. Strings, maps, slices
+// and the selector are read-only views.
 type MachineSetState struct {
 	Metadata
 	ReplicatedState
@@ -16,8 +16,8 @@ type MachineSetState struct {
 	FullyLabeledReplicas Opt[int32]
 }
 
-// MachineSetUpdate is what a pass wants to change. The zero update changes nothing. Where MachineSetState has no Opt, zero
-// and absent are the same to every reader, and setting the zero value removes the field.
+// MachineSetUpdate holds the changes of a pass. The zero update changes nothing. For members that are not an Opt in MachineSetState, zero
+// and absent are equivalent, and setting the zero value removes the field.
 type MachineSetUpdate struct {
 	MetadataUpdate
 	ReplicatedUpdate
@@ -25,11 +25,11 @@ type MachineSetUpdate struct {
 	FullyLabeledReplicas Change[int32]
 }
 
-// MachineSetKind is a kind of MachineSet and how to read it.
+// MachineSetKind is a kind of MachineSet with its Adapter.
 type MachineSetKind = KindOf[MachineSetState, MachineSetUpdate]
 
-// MachineSetLayout says where a MachineSet of one shape keeps its state: the fields of MachineSetState and MachineSetUpdate
-// with the same names. As in a MachineLayout, a zero Field is "no such place".
+// MachineSetLayout locates the fields of a MachineSet of one shape. Its members correspond to those of MachineSetState and
+// MachineSetUpdate. As in a MachineLayout, a zero Field has no place.
 type MachineSetLayout struct {
 	ReplicatedLayout
 
@@ -62,8 +62,8 @@ func (l *MachineSetLayout) write(obj map[string]any, u MachineSetUpdate) error {
 	return w.err
 }
 
-// How a MachineDeployment brings its Machines to a new template: the values of MachineDeploymentState.RolloutType. The API servers of
-// Cluster API refuse the last two in their field; there, RolloutTypeAnnotation is the place for them.
+// Values of MachineDeploymentState.RolloutType: how a MachineDeployment rolls out a new template. The API servers of Cluster API reject the
+// last two in their field; use RolloutTypeAnnotation there.
 const (
 	// RolloutRolling replaces Machines step by step, within MaxSurge and MaxUnavailable.
 	RolloutRolling = "RollingUpdate"
@@ -71,66 +71,64 @@ const (
 	RolloutOnDelete = "OnDelete"
 	// RolloutRecreate deletes all Machines before it creates new ones.
 	RolloutRecreate = "Recreate"
-	// RolloutInPlace changes the Machines that there are. Rule: Gardener's InPlaceUpdate.
+	// RolloutInPlace updates the existing Machines. Rule: Gardener's InPlaceUpdate.
 	RolloutInPlace = "InPlaceUpdate"
 )
 
-// Who chooses the Machines of a rollout in place: the values of MachineDeploymentState.InPlaceOrchestration.
+// Values of MachineDeploymentState.InPlaceOrchestration: who selects the Machines of an in-place rollout.
 const (
-	// OrchestrationAuto leaves it to the controller.
+	// OrchestrationAuto: the controller selects the Machines.
 	OrchestrationAuto = "Auto"
-	// OrchestrationManual leaves it to the user.
+	// OrchestrationManual: the user selects the Machines.
 	OrchestrationManual = "Manual"
 )
 
-// Annotations of this module, for what a MachineDeployment asks for and the schema of its shape has no field for. A field wins.
+// Annotations of this module, for settings of a MachineDeployment without a field in its schema. A field takes precedence.
 const (
-	// RolloutTypeAnnotation holds a RolloutType. It counts where the field is absent or says RolloutRolling, which is its default; a
-	// field that says anything else wins.
+	// RolloutTypeAnnotation holds a RolloutType. It applies when the field is absent or RolloutRolling, which is the default of the field.
 	RolloutTypeAnnotation = "machinist.dev/rollout-type"
 	// OrchestrationAnnotation holds an InPlaceOrchestration.
 	OrchestrationAnnotation = "machinist.dev/in-place-orchestration"
-	// RollbackToAnnotation holds the revision to go back to, 0 for the one before the current one.
+	// RollbackToAnnotation holds the revision to roll back to; 0 is the previous one.
 	RollbackToAnnotation = "machinist.dev/rollback-to"
 )
 
-// MachineDeploymentState is everything that a decision about a MachineDeployment may need, whatever shape the object has.
-// Strings, maps, slices and the selector are read-only views.
+// MachineDeploymentState is everything that a decision about a MachineDeployment may need, independent of the shape of the object. Strings,
+// maps, slices and the selector are read-only views.
 type MachineDeploymentState struct {
 	Metadata
 	ReplicatedState
 
-	// RolloutPaused holds rollouts up: new sets are not made, and scaling goes on. The annotation that Metadata.Paused looks
-	// for stops everything.
+	// RolloutPaused pauses rollouts: no new sets are created, but scaling continues. The annotation of Metadata.Paused pauses everything.
 	RolloutPaused bool
-	// RolloutType is RolloutRolling, RolloutOnDelete, RolloutRecreate or RolloutInPlace; empty counts as RolloutRolling. Other texts are
-	// returned as they stand.
+	// RolloutType is RolloutRolling, RolloutOnDelete, RolloutRecreate or RolloutInPlace; empty means RolloutRolling. Other texts are returned
+	// unchanged.
 	RolloutType string
-	// InPlaceOrchestration is, with RolloutInPlace, OrchestrationAuto or OrchestrationManual; empty counts as OrchestrationAuto.
+	// InPlaceOrchestration applies to RolloutInPlace. It is OrchestrationAuto or OrchestrationManual; empty means OrchestrationAuto.
 	InPlaceOrchestration string
-	// MaxSurge is how many replicas there may be beyond those that are wanted, a percentage of them rounded up; absent counts
-	// as 1. MaxUnavailable is how many of those that are wanted may be unavailable, rounded down; absent counts as 0.
+	// MaxSurge is how many replicas may exist beyond the desired number; a percentage is rounded up, and absent means 1. MaxUnavailable is how
+	// many of the desired replicas may be unavailable; a percentage is rounded down, and absent means 0.
 	MaxSurge, MaxUnavailable Opt[intstr.IntOrString]
-	// RolloutAfter is when Machines that are older than it are to be replaced, zero for never.
+	// RolloutAfter is a time: once it has passed, Machines created before it are replaced. Zero means never.
 	RolloutAfter time.Time
-	// RemediationMaxInFlight is how many Machines may be remediated at once, rounded up; absent is no limit.
+	// RemediationMaxInFlight is how many Machines may be remediated at once, rounded up; absent means no limit.
 	RemediationMaxInFlight Opt[intstr.IntOrString]
-	// RollbackTo is the revision whose template is to be that of the deployment again, 0 for the one before the current one; absent is
-	// no rollback. A controller that has done it clears it.
+	// RollbackTo is the revision whose template the deployment rolls back to; 0 is the previous one, and absent means no rollback. The
+	// controller clears it after the rollback.
 	RollbackTo Opt[int64]
-	// RevisionHistoryLimit is how many old sets are kept, where absent one or what Kinds.AllRevisions says, and ProgressDeadline how long
-	// a rollout may stand still, where absent without a limit. Cluster API has them in v1beta1 only, and no longer acts on them.
+	// RevisionHistoryLimit is how many old sets are retained; absent means one, or all with Kinds.AllRevisions. ProgressDeadline is how long a
+	// rollout may make no progress; absent means no limit. Cluster API has both in v1beta1 only, and no longer acts on them.
 	RevisionHistoryLimit Opt[int32]
 	ProgressDeadline     Opt[time.Duration]
 
 	Phase string
-	// UnavailableReplicas counts by Nodes, like NodeAvailableReplicas, and UpdatedReplicas by the template. Cluster API has
-	// deprecated both.
+	// UnavailableReplicas counts by Nodes, like NodeAvailableReplicas. UpdatedReplicas counts the Machines with the current template. Cluster
+	// API has deprecated both.
 	UnavailableReplicas, UpdatedReplicas Opt[int32]
 }
 
-// MachineDeploymentUpdate is what a pass wants to change. The zero update changes nothing. Where MachineDeploymentState has
-// no Opt, zero and absent are the same to every reader, and setting the zero value removes the field.
+// MachineDeploymentUpdate holds the changes of a pass. The zero update changes nothing. For members that are not an Opt in
+// MachineDeploymentState, zero and absent are equivalent, and setting the zero value removes the field.
 type MachineDeploymentUpdate struct {
 	MetadataUpdate
 	ReplicatedUpdate
@@ -143,13 +141,13 @@ type MachineDeploymentUpdate struct {
 	UnavailableReplicas, UpdatedReplicas Change[int32]
 }
 
-// MachineDeploymentKind is a kind of MachineDeployment and how to read it.
+// MachineDeploymentKind is a kind of MachineDeployment with its Adapter.
 type MachineDeploymentKind = KindOf[MachineDeploymentState, MachineDeploymentUpdate]
 
-// MachineDeploymentLayout says where a MachineDeployment of one shape keeps its state: the fields of MachineDeploymentState
-// and MachineDeploymentUpdate with the same names. AnnotatedRolloutType counts where RolloutType is absent or says RolloutRolling.
-// InPlaceMaxSurge and InPlaceMaxUnavailable, where a layout has them, take the place of the other two with RolloutInPlace. As in a
-// MachineLayout, a zero Field is "no such place".
+// MachineDeploymentLayout locates the fields of a MachineDeployment of one shape. Its members correspond to those of MachineDeploymentState
+// and MachineDeploymentUpdate. AnnotatedRolloutType applies when RolloutType is absent or RolloutRolling. With RolloutInPlace,
+// InPlaceMaxSurge and InPlaceMaxUnavailable replace MaxSurge and MaxUnavailable in layouts that have them. As in a MachineLayout, a zero
+// Field has no place.
 type MachineDeploymentLayout struct {
 	ReplicatedLayout
 
@@ -170,9 +168,8 @@ type MachineDeploymentLayout struct {
 	UnavailableReplicas, UpdatedReplicas Field[int32]              `by:"controller" absent:"unknown"`
 }
 
-// machineDeploymentV1Beta2 has the rollback, and the ways of a rollout that its field refuses, in annotations. It has no place for the
-// limit of the history and the progress deadline, which that version has dropped: one old set is kept, and a rollout may stand still
-// without a limit.
+// machineDeploymentV1Beta2 has the rollback, and the rollout types that its field rejects, in annotations. It has no place for the history
+// limit and the progress deadline, which that version has dropped: one old set is retained, and there is no progress deadline.
 var machineDeploymentV1Beta2 = MachineDeploymentLayout{
 	ReplicatedLayout:       replicatedV1Beta2(),
 	RolloutPaused:          At[bool]("spec", "paused"),
@@ -192,7 +189,7 @@ var machineDeploymentV1Beta2 = MachineDeploymentLayout{
 var machineDeploymentV1Beta1 = func() MachineDeploymentLayout {
 	l := machineDeploymentV1Beta2
 	l.ReplicatedLayout = replicatedV1Beta1()
-	l.DeletionOrder = At[string]("spec", "strategy", "rollingUpdate", "deletePolicy") // beside the numbers of a rolling update
+	l.DeletionOrder = At[string]("spec", "strategy", "rollingUpdate", "deletePolicy") // next to the numbers of a rolling update
 	l.RolloutType = At[string]("spec", "strategy", "type")
 	l.MaxSurge = At[intstr.IntOrString]("spec", "strategy", "rollingUpdate", "maxSurge")
 	l.MaxUnavailable = At[intstr.IntOrString]("spec", "strategy", "rollingUpdate", "maxUnavailable")

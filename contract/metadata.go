@@ -10,28 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Metadata is what every object says about itself. Maps and slices are read-only views.
+// Metadata holds the metadata of an object. Maps and slices are read-only views.
 type Metadata struct {
 	Key             types.NamespacedName
 	UID             types.UID
 	ResourceVersion string
 	Generation      int64
 	Created         time.Time
-	// Deleting is when deletion was asked for, zero while it was not.
+	// Deleting is when deletion was requested, zero otherwise.
 	Deleting            time.Time
 	Labels, Annotations map[string]string
 	Finalizers          []string
 	OwnerReferences     []metav1.OwnerReference
 }
 
-// Paused reports whether the object asks to be left alone. Rule: contract page "Paused".
+// Paused reports whether the object has PausedAnnotation. Rule: contract page "Paused".
 func (m *Metadata) Paused() bool {
 	_, paused := m.Annotations[PausedAnnotation]
 	return paused
 }
 
-// From fills every field from an object of a Go type, for adapters of such types (NewTyped). It shares maps and slices
-// with the object.
+// From fills every field from an object of a Go type, for adapters of such types (NewTyped). It shares maps and slices with the object.
 func (m *Metadata) From(obj metav1.Object) {
 	*m = Metadata{
 		Key: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, UID: obj.GetUID(),
@@ -43,15 +42,15 @@ func (m *Metadata) From(obj metav1.Object) {
 	}
 }
 
-// MetadataUpdate is what a pass wants to change in the metadata of an object.
+// MetadataUpdate holds the changes of a pass to the metadata of an object.
 type MetadataUpdate struct {
 	Finalizers          Change[[]string]
 	OwnerReferences     Change[[]metav1.OwnerReference]
 	Labels, Annotations map[string]Change[string]
 }
 
-// ApplyTo changes an object of a Go type, for adapters of such types (NewTyped). Maps of the object are replaced by
-// changed copies, so that an object which shares them does not change.
+// ApplyTo changes an object of a Go type, for adapters of such types (NewTyped). It replaces the maps of the object with changed copies, so
+// that other objects that share the maps do not change.
 func (u MetadataUpdate) ApplyTo(obj metav1.Object) {
 	if names, set := u.Finalizers.Value(); set || u.Finalizers.Clears() {
 		obj.SetFinalizers(slices.Clone(names))
@@ -82,7 +81,7 @@ func changedTexts(have map[string]string, changes map[string]Change[string]) map
 	return texts
 }
 
-// Where the metadata of an object is, whatever its kind.
+// Fields of the metadata of any kind.
 var (
 	metaNamespace       = At[string]("metadata", "namespace")
 	metaName            = At[string]("metadata", "name")
@@ -97,8 +96,8 @@ var (
 	metaOwners          = NewPath("metadata", "ownerReferences")
 )
 
-// metadata is strict where unstructured's accessors call unreadable metadata absent: a Machine whose annotations cannot
-// be read must not pass for one that is not paused.
+// metadata returns an error for unreadable metadata, which unstructured's accessors treat as absent: a Machine whose annotations cannot be
+// read must not be treated as unpaused.
 func (r *reader) metadata(into *Metadata) {
 	into.Key = types.NamespacedName{Namespace: text(r, metaNamespace), Name: text(r, metaName)}
 	into.UID = types.UID(text(r, metaUID))
@@ -112,7 +111,7 @@ func (r *reader) metadata(into *Metadata) {
 	into.OwnerReferences = r.owners(into.OwnerReferences)
 }
 
-// textMap keeps the map that the state held before while it says the same.
+// textMap returns before while the content is equal.
 func (r *reader) textMap(at Path, before map[string]string) map[string]string {
 	raw := r.raw(at)
 	if raw == nil {
@@ -127,7 +126,7 @@ func (r *reader) textMap(at Path, before map[string]string) map[string]string {
 		return before
 	}
 	texts := make(map[string]string, len(values))
-	for _, key := range slices.Sorted(maps.Keys(values)) { // so that the error about several wrong entries is always the same
+	for _, key := range slices.Sorted(maps.Keys(values)) { // sorted, so that of several wrong entries the same one is reported
 		text, ok := values[key].(string)
 		if !ok {
 			r.fail(&FieldError{Path: at.below(key), Want: "string", Got: typeName(values[key])})
@@ -150,7 +149,7 @@ func sameTexts(have map[string]string, values map[string]any) bool {
 	return true
 }
 
-// writeMetadata writes what the update changes. An empty list is written as none.
+// metadata writes the changes of the update. An empty list is removed.
 func (w *writer) metadata(u MetadataUpdate) {
 	putList(w, metaFinalizers.path, u.Finalizers, func(name string) any { return name })
 	putList(w, metaOwners, u.OwnerReferences, ownerContent)
@@ -165,18 +164,18 @@ func (w *writer) textMap(name string, changes map[string]Change[string]) {
 	}
 }
 
-// IsOwner reports whether a reference is to this owner, or to one of its group, kind and name with another UID, which is the same as it
-// was before it was restored from a backup: a namespace has one object of that name. Rule: controller-runtime's SetControllerReference.
+// IsOwner reports whether ref refers to owner, by its UID or by its group, kind and name. A reference with another UID was restored from a
+// backup: a namespace has only one object of that name. Rule: controller-runtime's SetControllerReference.
 func IsOwner(ref, owner metav1.OwnerReference) bool {
 	return ref.UID == owner.UID || (ref.Name == owner.Name && groupKind(ref) == groupKind(owner))
 }
 
-// RestoredOwner reports whether references name an owner by another UID than its own. The garbage collector takes what has no other owner.
+// RestoredOwner reports whether refs contain the owner with another UID. The garbage collector deletes objects without another owner.
 func RestoredOwner(refs []metav1.OwnerReference, owner metav1.OwnerReference) bool {
 	return slices.ContainsFunc(refs, func(ref metav1.OwnerReference) bool { return IsOwner(ref, owner) && ref.UID != owner.UID })
 }
 
-// WithOwner returns owner references with one more owner, which takes the place of what IsOwner. The others keep their order.
+// WithOwner returns owner references with owner added. It replaces the references that match IsOwner; the others keep their order.
 func WithOwner(refs []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
 	owners, placed := make([]metav1.OwnerReference, 0, len(refs)+1), false
 	for _, ref := range refs {
@@ -193,7 +192,7 @@ func WithOwner(refs []metav1.OwnerReference, owner metav1.OwnerReference) []meta
 	return owners
 }
 
-// SameOwners reports whether two lists of owner references say the same. Their order says nothing.
+// SameOwners reports whether two lists have the same owner references in any order.
 func SameOwners(a, b []metav1.OwnerReference) bool {
 	missing := func(list []metav1.OwnerReference) func(metav1.OwnerReference) bool {
 		return func(ref metav1.OwnerReference) bool {
@@ -213,8 +212,7 @@ func groupKind(ref metav1.OwnerReference) schema.GroupKind {
 	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 }
 
-// owners keeps the list that the state held before while it says the same: an entry has pointers, which would be
-// allocated on every read.
+// owners returns before while the content is equal: an entry has pointers, which every read would otherwise allocate.
 func (r *reader) owners(before []metav1.OwnerReference) []metav1.OwnerReference {
 	raw := r.raw(metaOwners)
 	if raw == nil {
@@ -246,7 +244,7 @@ func readOwner(e entry) (o metav1.OwnerReference, err error) {
 	return o, nil
 }
 
-// flag returns a bool that may be missing or null.
+// flag returns a bool member, nil when it is missing or null.
 func (e entry) flag(key string) (*bool, error) {
 	raw := e.values[key]
 	if raw == nil {

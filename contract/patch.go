@@ -2,10 +2,9 @@ package contract
 
 import "reflect"
 
-// MergePatch returns the smallest JSON merge patch (RFC 7386) that turns before into after, nil when they are equal. An object that
-// is gone from after is emptied key by key, never as one, so that a key which another writer added meanwhile survives. A
-// merge patch cannot write null: a null in after counts as absent. Both must be JSON content; neither is changed, and the
-// patch shares values with after.
+// MergePatch returns the smallest JSON merge patch (RFC 7386) that turns before into after, nil when they are equal. An object that is
+// absent from after is emptied key by key, so that keys which another writer has added survive. A merge patch cannot write null: a null in
+// after counts as absent. Both arguments must be JSON content. Neither is changed, and the patch shares values with after.
 func MergePatch(before, after map[string]any) (patch map[string]any) {
 	say := func(key string, value any) {
 		if patch == nil {
@@ -35,8 +34,7 @@ func MergePatch(before, after map[string]any) (patch map[string]any) {
 	return patch
 }
 
-// patchValue is what a patch says about a key to make it to, nil when nothing can be said: two objects may differ in nulls
-// only.
+// patchValue returns the patch of one value, nil when there is none: two objects may differ only in nulls.
 func patchValue(from, to any) any {
 	toMap, ok := to.(map[string]any)
 	if !ok {

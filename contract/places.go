@@ -10,27 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Need says how much a contract insists on a field.
+// Need is the requirement level of a field in a contract.
 type Need string
 
-// The words of the contract. Fields of Machines and their sets, which are an API and no contract, have none.
+// The requirement levels of the contract. Fields of Machines and their sets have none, because they are an API and not a contract.
 const (
 	NeedMust     Need = "MUST"
 	NeedShould   Need = "SHOULD"
 	NeedOptional Need = "MAY"
 )
 
-// Place is a field of a layout as documentation and checks see it.
+// Place describes a field of a layout, for documentation and checks.
 type Place struct {
 	// Name is the name of the member of the layout: "Provisioned".
 	Name string
-	// Type names what is there, as in FieldError: "bool", "32-bit integer", "time", "list of addresses".
+	// Type is the type of the value, as in FieldError: "bool", "32-bit integer", "time", "list of addresses".
 	Type string
-	// Paths are where it is, in the order in which they are looked at. None means that the layout has no place for it.
+	// Paths are the paths of the field in the order of precedence; empty when the layout has no place for it.
 	Paths []Path
-	// Need is what the contract demands.
+	// Need is the requirement level in the contract.
 	Need Need
-	// Writer is who writes the field: "provider", "user", "controller".
+	// Writer is the writer of the field: "provider", "user", "controller".
 	Writer string
 
 	leaf leaf
@@ -44,7 +44,7 @@ func (p Place) Read(obj map[string]any) (found bool, errs []error) {
 	return p.leaf.check(obj)
 }
 
-// leaf is a field type: it says what it holds and where, and whether that can be read.
+// leaf is a field type: it describes its content and paths, and checks whether a value is readable.
 type leaf interface {
 	describe() (typeName string, paths []Path)
 	check(obj map[string]any) (found bool, errs []error)
@@ -78,7 +78,7 @@ func (f RefField) check(obj map[string]any) (found bool, errs []error) {
 	return !ref.IsZero(), errs
 }
 
-// anywhere are places of any content.
+// anywhere lists paths of any content.
 type anywhere []Path
 
 func (a anywhere) describe() (string, []Path)           { return "content", slices.Clone(a) }
@@ -92,9 +92,9 @@ func leafOf(member reflect.Value) (leaf, bool) {
 	return reflect.TypeAssert[leaf](member)
 }
 
-// Places returns every field of a layout in the order of its members; layout is a pointer to one of this package's layout
-// types. Members that are layouts themselves are named through ("Template.Version"), embedded ones are not. Of anything
-// else, and of nil, it returns nothing.
+// Places returns every field of a layout in the order of its members; layout is a pointer to one of this package's layout types. Members of
+// nested layouts have dotted names ("Template.Version"); those of embedded layouts do not. For any other argument, and for nil, it returns
+// nothing.
 func Places(layout any) []Place {
 	v := reflect.ValueOf(layout)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -132,7 +132,7 @@ func placesIn(v reflect.Value, prefix string) []Place {
 
 func (f Field[T]) describe() (string, []Path) { return f.typeName(), []Path{f.path} }
 
-// typeName names what a field holds, as a Place does.
+// typeName returns the name of the field's type, as in Place.Type.
 func (f Field[T]) typeName() string {
 	var zero T
 	switch any(zero).(type) {

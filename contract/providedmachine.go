@@ -6,38 +6,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InstanceResumeAnnotation of an InfraMachine holds what the Driver of a cloud wants to get back in its next call, as JSON: what finds an
-// instance while it has no provider ID.
+// InstanceResumeAnnotation of an InfraMachine holds JSON that the Driver of a cloud gets back in its next call: data that identifies an
+// instance without a provider ID.
 const InstanceResumeAnnotation = "machinist.dev/instance-resume"
 
-// ProvidedMachineState is an InfraMachine as its own provider reads it; InfraMachineState is what a Machine reads of it. Strings, maps and
-// slices are read-only views.
+// ProvidedMachineState is an InfraMachine as its own provider reads it; InfraMachineState is the part that a Machine reads. Strings, maps
+// and slices are read-only views.
 type ProvidedMachineState struct {
 	Metadata
-	// ClusterName is that of the label cluster.x-k8s.io/cluster-name, which the controller of the Machine sets.
+	// ClusterName is the value of the label cluster.x-k8s.io/cluster-name, which the controller of the Machine sets.
 	ClusterName string
-	// Spec is the spec as JSON, what the provider has written into it included; nil without one.
+	// Spec is the spec as JSON, including fields that the provider has written; nil when absent.
 	Spec json.RawMessage
 
 	ProviderID string
-	// Resume is the value of InstanceResumeAnnotation, nil without one.
+	// Resume is the value of InstanceResumeAnnotation, nil when absent.
 	Resume        json.RawMessage
 	Provisioned   Opt[bool]
 	Addresses     []Address
 	FailureDomain string
-	// FailureReason and FailureMessage are a failure that does not go away by itself. Contract v1beta2 has dropped both.
+	// FailureReason and FailureMessage are a permanent failure. Contract v1beta2 has dropped both.
 	FailureReason, FailureMessage string
 
 	Conditions         []metav1.Condition
 	ObservedGeneration int64
 }
 
-// ProvidedMachineUpdate is what a pass of a provider wants to change in an InfraMachine. The zero update changes nothing. Where
-// ProvidedMachineState has no Opt, zero and absent are the same to every reader, and setting the zero value removes the field.
+// ProvidedMachineUpdate holds the changes of a provider's pass to an InfraMachine. The zero update changes nothing. For members that are
+// not an Opt in ProvidedMachineState, zero and absent are equivalent, and setting the zero value removes the field.
 type ProvidedMachineUpdate struct {
 	MetadataUpdate
 
-	// ProviderID and Resume find the instance again.
+	// ProviderID and Resume identify the instance in later passes.
 	ProviderID Change[string]
 	Resume     Change[json.RawMessage]
 
@@ -46,18 +46,18 @@ type ProvidedMachineUpdate struct {
 	FailureDomain                 Change[string]
 	FailureReason, FailureMessage Change[string]
 
-	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
+	// Conditions are upserted by type; other conditions do not change. An empty reason becomes ReasonNotReported.
 	Conditions []metav1.Condition
-	// RemoveConditions are types to remove.
+	// RemoveConditions lists the types to remove.
 	RemoveConditions   []string
 	ObservedGeneration Change[int64]
 }
 
-// InfraMachineKind is a kind of InfraMachine and how its provider reads and writes it.
+// InfraMachineKind is a kind of InfraMachine with the Adapter of its provider.
 type InfraMachineKind = KindOf[ProvidedMachineState, ProvidedMachineUpdate]
 
-// ProvidedMachineLayout says where the provider of an InfraMachine writes the fields of one contract version. As in a MachineLayout, a zero
-// Field is "no such place". A CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written.
+// ProvidedMachineLayout locates the fields of an InfraMachine that its provider writes, in one contract version. As in a MachineLayout, a
+// zero Field has no place. A CRD of a contract before v1beta2 needs status.conditions and status.v1beta2.conditions: both are written.
 // Rule: contract page "InfraMachine".
 type ProvidedMachineLayout struct {
 	ClusterName                   Field[string]          `by:"controller" absent:"no Cluster"`
@@ -81,7 +81,7 @@ func providedMachineSinceV1Beta2(v Version) ProvidedMachineLayout {
 	}
 }
 
-// providedMachineBefore: the provider overwrites the failure domain that was asked for, reports failures, and has conditions of two shapes.
+// providedMachineBefore: the provider overwrites the desired failure domain, reports failures, and has conditions of two shapes.
 func providedMachineBefore(v Version) ProvidedMachineLayout {
 	reads, l := infraMachineBefore(v), providedMachineSinceV1Beta2(v)
 	l.Provisioned, l.FailureDomain = At[bool]("status", "ready"), reads.FailureDomainFallback

@@ -9,10 +9,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// MergePolicyRules joins lists of RBAC rules, such as those that the packages of this library say they need, into one that grants the
-// same and says it once. What another rule covers, also by a wildcard, is left out; resources of a group with equal verbs share
-// a rule; everything is sorted. So equal rights give equal rules, in whatever order and form they came. The lists
-// are not changed.
+// MergePolicyRules merges lists of RBAC rules, such as those of the packages of this library, into one without duplicates that grants the
+// same. A rule covered by another one, also by a wildcard, is dropped; resources of a group with equal verbs share a rule; everything is
+// sorted. Equal permissions give equal rules, whatever their order and form. The lists are not changed.
 func MergePolicyRules(lists ...[]rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	rights := map[right]struct{}{}
 	for _, list := range lists {
@@ -49,7 +48,7 @@ func MergePolicyRules(lists ...[]rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rules
 }
 
-// joined makes one rule of those that are equal but for one of their lists, which has at least one entry.
+// joined merges rules that differ only in the given list, which has at least one entry.
 func joined(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
 	var few []rbacv1.PolicyRule
 	for _, rule := range rules {
@@ -72,7 +71,7 @@ func joined(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) 
 	return few
 }
 
-// right is one thing that a rule grants. name is empty for objects of any name, and url for a right on resources.
+// right is a single permission of a rule. name is empty for objects of any name, and url for a permission on resources.
 type right struct{ url, group, name, resource, verb string }
 
 func compareRights(a, b right) int {
@@ -80,8 +79,7 @@ func compareRights(a, b right) int {
 		cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
 }
 
-// covers reports whether who has r has other too. Of wildcards only those that RBAC itself knows count: for resources "*", and not
-// "*/scale".
+// covers reports whether r includes other. Only the wildcards that RBAC supports count: for resources "*", and not "*/scale".
 func (r right) covers(other right) bool {
 	either := func(mine, theirs, all string) bool { return mine == theirs || mine == all }
 	return r.url == other.url && either(r.group, other.group, rbacv1.APIGroupAll) && either(r.name, other.name, "") &&
@@ -109,7 +107,7 @@ func rightsOf(rule *rbacv1.PolicyRule) []right {
 	return rights
 }
 
-// rule grants one right.
+// rule returns a rule with one permission.
 func (r right) rule() rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: []string{r.verb}}
 	if r.url != "" {

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reader reads the fields of a layout and keeps the first error, so that a table of reads stays a table. Once it failed,
-// everything reads as absent.
+// reader reads the fields of a layout and stores the first error, so that callers need no error checks. After an error, all fields read as
+// absent.
 type reader struct {
 	obj map[string]any
 	err error
@@ -33,7 +33,7 @@ func value[T fieldValue](r *reader, f Field[T]) Opt[T] {
 
 func text(r *reader, f Field[string]) string { return value(r, f).Or("") }
 
-// raw returns what is at a place, nil when there is nothing or null.
+// raw returns the value at a path, nil when it is absent or null.
 func (r *reader) raw(at Path) any {
 	if r.err != nil {
 		return nil
@@ -47,7 +47,7 @@ func (r *reader) time(f Field[time.Time]) time.Time {
 	return value(r, f).Or(time.Time{})
 }
 
-// texts keeps the list that the state held before while it says the same. Null counts as absent.
+// texts returns before while the content is equal. Null counts as absent.
 func (r *reader) texts(f Field[[]string], before []string) []string {
 	raw := r.raw(f.path)
 	if raw == nil {
@@ -73,7 +73,7 @@ func sameList(have []string, items []any) bool {
 	return true
 }
 
-// writer writes the fields of a layout and keeps the first error, so that a table of writes stays a table.
+// writer writes the fields of a layout and stores the first error, so that callers need no error checks.
 type writer struct {
 	obj map[string]any
 	err error
@@ -91,7 +91,7 @@ func put[T written](w *writer, f Field[T], c Change[T]) {
 	w.err = f.path.clear(w.obj)
 }
 
-// putList writes a list whose entries are made by content. An empty list is written as none.
+// putList writes a list; content encodes an entry. An empty list is removed.
 func putList[T any](w *writer, at Path, c Change[[]T], content func(T) any) {
 	if w.err != nil || c.Keeps() || at.IsZero() {
 		return
@@ -120,8 +120,8 @@ func mapped[A, B any](c Change[A], f func(A) B) Change[B] {
 	}
 }
 
-// orClear turns the change to a zero value into the removal of it: where the state does not tell zero from absent, an
-// object must not either, and the schemas of Machines refuse empty texts.
+// orClear turns a change to the zero value into a removal: where the state does not distinguish zero from absent, the object must not
+// either, and the schemas of Machines reject empty texts.
 func orClear[T comparable](c Change[T]) Change[T] {
 	var zero T
 	if v, set := c.Value(); set && v == zero {
@@ -147,25 +147,25 @@ func (w *writer) conditions(f ConditionsField, upsert []metav1.Condition, remove
 
 // Conditions of provider objects that their owners mirror.
 const (
-	// ConditionReady is the one of an InfraMachine, a BootstrapConfig and an InfraMachinePool.
+	// ConditionReady is the condition of an InfraMachine, a BootstrapConfig and an InfraMachinePool.
 	ConditionReady = "Ready"
-	// ConditionAvailable is the one of a ControlPlane.
+	// ConditionAvailable is the condition of a ControlPlane.
 	ConditionAvailable = "Available"
 )
 
-// has reports whether there is something at a place, and nothing was wrong until here.
+// has reports whether there is a value at a path, and no error so far.
 func (r *reader) has(at Path) bool {
 	_, found, err := lookup(at.segments, r.obj)
 	return found && err == nil && r.err == nil
 }
 
-// either is true when one of two places says so. The second is looked at only while the first does not: while a provider
-// moves from one contract to the next it may write one of them, or lag behind in one.
+// either reports whether one of two fields is true. It reads the second only when the first is not true: a provider that migrates from one
+// contract to the next may write only one of them, or update one of them late.
 func (r *reader) either(own, other Field[bool]) bool {
 	return value(r, own).Or(false) || value(r, other).Or(false)
 }
 
-// firstSaid is what the first of two places says that is not empty, or an empty text that one of them holds.
+// firstSaid returns the first of two fields that is not empty, or else an empty text that one of them holds.
 func (r *reader) firstSaid(own, other Field[string]) Opt[string] {
 	v := value(r, own)
 	if v.value != "" {
@@ -177,8 +177,8 @@ func (r *reader) firstSaid(own, other Field[string]) Opt[string] {
 	return v
 }
 
-// spare puts an error aside that holds nothing up: reading goes on as if the value was absent. Values below a place of
-// another type say the same about it, once is enough.
+// spare moves an error that blocks nothing to into: reading continues as if the value were absent. Values below a parent of another type
+// have the same error, which is stored once.
 func (r *reader) spare(into *error) {
 	if r.err == nil {
 		return
@@ -189,16 +189,15 @@ func (r *reader) spare(into *error) {
 	r.err = nil
 }
 
-// spareUnless spares the error about a value that is not due yet.
+// spareUnless spares the error of a value that is not due yet.
 func (r *reader) spareUnless(due bool, into *error) {
 	if !due {
 		r.spare(into)
 	}
 }
 
-// mirrored reads the condition that an owner mirrors. One that cannot be read must not hold up the owner, because
-// conditions are for people: it becomes Unknown and says what is wrong with it. Cluster API mirrors such conditions in the
-// same way, where it does not panic.
+// mirrored reads a condition for its owner to mirror. An unreadable condition must not block the owner, because conditions are for people:
+// it becomes Unknown with the error as its message. Cluster API does the same where it does not panic.
 func mirrored(f ConditionsField, obj map[string]any, conditionType string) Opt[metav1.Condition] {
 	c, found, err := f.Find(obj, conditionType)
 	if err != nil {

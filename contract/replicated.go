@@ -8,40 +8,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReplicatedState is what MachineSets, MachineDeployments and MachinePools have in common: the desired number of replicas, their template,
+// ReplicatedState is the state that MachineSets, MachineDeployments and MachinePools share: the desired number of replicas, the template,
 // and the observed numbers. Strings, maps, slices and the selector are read-only views.
 type ReplicatedState struct {
 	ClusterName string
-	// Replicas is the desired number. Absent is not zero: the number is unknown, and nothing can be decided.
+	// Replicas is the desired number. Absent does not mean zero: the number is unknown, and no decision is possible.
 	Replicas Opt[int32]
-	// Selector says which Machines are the set's own; nil selects none. MachinePools of Cluster API have no selector.
+	// Selector selects the Machines of the set; nil selects none. MachinePools of Cluster API have no selector.
 	Selector *metav1.LabelSelector
 	Template MachineTemplate
-	// DeletionOrder is which Machines go first when there are too many: Random, Newest or Oldest; empty counts as Random.
+	// DeletionOrder is the order in which surplus Machines are deleted: Random, Newest or Oldest; empty means Random.
 	DeletionOrder string
-	// MachineNaming is the template of the names of new Machines, empty for the default.
+	// MachineNaming is the template for the names of new Machines, empty for the default.
 	MachineNaming string
 
-	// SelectorText is the selector as text, which the scale subresource hands out.
+	// SelectorText is the selector as text, which the scale subresource returns.
 	SelectorText string
-	// ObservedReplicas is how many there are, those that are being deleted included.
+	// ObservedReplicas is the number of existing replicas, including those being deleted.
 	ObservedReplicas Opt[int32]
-	// ReadyReplicas, AvailableReplicas and UpToDateReplicas count by the conditions of Machines, as v1beta2 does. Objects of
-	// v1beta1 have them below status.v1beta2, and what was written by a controller older than that has none: they are then
-	// absent, and never filled from counters that mean something else. Rule: Cluster API proposal "improving status in CAPI
-	// resources".
+	// ReadyReplicas, AvailableReplicas and UpToDateReplicas count by the conditions of Machines, as in v1beta2. Objects of v1beta1 have them
+	// below status.v1beta2. Objects written by an older controller have none: the members are then absent, and never filled from counters with
+	// another meaning. Rule: Cluster API proposal "improving status in CAPI resources".
 	ReadyReplicas, AvailableReplicas, UpToDateReplicas Opt[int32]
-	// NodeReadyReplicas and NodeAvailableReplicas count by the Nodes of Machines: what v1beta1 calls readyReplicas and
-	// availableReplicas, and v1beta2 keeps below status.deprecated.v1beta1.
+	// NodeReadyReplicas and NodeAvailableReplicas count by the Nodes of Machines. They are readyReplicas and availableReplicas in v1beta1, and
+	// below status.deprecated.v1beta1 in v1beta2.
 	NodeReadyReplicas, NodeAvailableReplicas Opt[int32]
 
 	Conditions         []metav1.Condition
 	ObservedGeneration int64
 }
 
-// ReplicatedUpdate is what a pass wants to change in what MachineSets, MachineDeployments and MachinePools have in common.
-// The zero update changes nothing. Where ReplicatedState has no Opt, zero and absent are the same to every reader, and setting
-// the zero value removes the field. A counter that is zero is another value than an absent one.
+// ReplicatedUpdate holds the changes of a pass that MachineSets, MachineDeployments and MachinePools share. The zero update changes
+// nothing. For members that are not an Opt in ReplicatedState, zero and absent are equivalent, and setting the zero value removes the
+// field. A zero counter is different from an absent one.
 type ReplicatedUpdate struct {
 	Replicas                                           Change[int32]
 	SelectorText                                       Change[string]
@@ -50,13 +49,13 @@ type ReplicatedUpdate struct {
 	NodeReadyReplicas, NodeAvailableReplicas           Change[int32]
 	ObservedGeneration                                 Change[int64]
 
-	// Conditions are upserted by type; the others of the list stay. An empty reason becomes ReasonNotReported.
+	// Conditions are upserted by type; other conditions do not change. An empty reason becomes ReasonNotReported.
 	Conditions []metav1.Condition
-	// RemoveConditions are types to remove.
+	// RemoveConditions lists the types to remove.
 	RemoveConditions []string
 }
 
-// ReplicatedLayout says where a set of one shape keeps the fields of ReplicatedState with the same names.
+// ReplicatedLayout locates the fields of ReplicatedState in a set of one shape.
 type ReplicatedLayout struct {
 	ClusterName                                        Field[string]                `by:"user" absent:"no Cluster"`
 	Replicas                                           Field[int32]                 `by:"user or controller" absent:"not decided yet"`
@@ -106,8 +105,8 @@ func replicatedV1Beta1() ReplicatedLayout {
 	return l
 }
 
-// conditionsV1Beta1 are the two lists of cluster.x-k8s.io/v1beta1: both are written, and the one in metav1 shape is read
-// while there is one.
+// conditionsV1Beta1 returns the two lists of cluster.x-k8s.io/v1beta1: both are written, and the one in metav1 shape is read when it
+// exists.
 func conditionsV1Beta1() ConditionsField {
 	return ConditionsAt("status", "v1beta2", "conditions").and(conditionsShaped(shapeV1Beta1, "status", "conditions"))
 }
@@ -143,21 +142,20 @@ func (l *ReplicatedLayout) write(w *writer, u ReplicatedUpdate) {
 	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
 }
 
-// MachineTemplate is what a set makes its Machines of. Maps are read-only views.
+// MachineTemplate is the template of the Machines of a set. Maps are read-only views.
 type MachineTemplate struct {
-	// Labels and Annotations are those that Machines get.
+	// Labels and Annotations are the metadata of new Machines.
 	Labels, Annotations map[string]string
-	// MachineSpec is the spec that Machines get. Its MinReady stands in the set itself in some shapes, and is read from there.
+	// MachineSpec is the spec of new Machines. In some shapes, MinReady is a field of the set itself.
 	MachineSpec
 }
 
-// MachineTemplateLayout says where a set keeps the template of its Machines: the fields of MachineTemplate with the same
-// names.
+// MachineTemplateLayout locates the fields of MachineTemplate in a set.
 type MachineTemplateLayout struct {
 	Labels      Field[map[string]string] `by:"user" absent:"none"`
 	Annotations Field[map[string]string] `by:"user" absent:"none"`
-	// MadeOf is what decides which machine is made. A MachineDeployment whose template differs there, or in Bootstrap or Infrastructure,
-	// from that of its set needs another set. Everything else that the layout names changes in place.
+	// MadeOf lists the paths that decide which machine is made. A MachineDeployment whose template differs there, or in Bootstrap or
+	// Infrastructure, from that of its set needs another set. All other fields of the layout change in place.
 	MadeOf []Path `by:"user" absent:"none"`
 	MachineSpecLayout
 }
@@ -172,7 +170,7 @@ func machineTemplateV1Beta2() MachineTemplateLayout {
 	}
 }
 
-// machineTemplateV1Beta1 knows that sets of that version say themselves how long a Node must be ready.
+// machineTemplateV1Beta1 reads minReadySeconds from the set itself.
 func machineTemplateV1Beta1() MachineTemplateLayout {
 	template := machineTemplateV1Beta2()
 	template.MachineSpecLayout = machineSpecV1Beta1("spec", "template", "spec")
@@ -186,8 +184,7 @@ func (l *MachineTemplateLayout) read(r *reader, into *MachineTemplate) {
 	l.MachineSpecLayout.read(r, &into.MachineSpec)
 }
 
-// MachineSpecLayout says where a Machine, or the template of a set, keeps what is asked for: the fields of MachineSpec
-// with the same names.
+// MachineSpecLayout locates the fields of MachineSpec in a Machine or in the template of a set.
 type MachineSpecLayout struct {
 	ClusterName                               Field[string]          `by:"user" absent:"no Cluster"`
 	Bootstrap                                 RefField               `by:"user" absent:"data comes from elsewhere"`
@@ -206,12 +203,12 @@ type MachineSpecLayout struct {
 
 	NodeLabels, NodeAnnotations Field[map[string]string] `by:"user" absent:"none but the Machine's"`
 
-	// InPlace is what else Machines take over from the template of their set while they run. It has as many places in both.
+	// InPlace lists further fields that running Machines copy from the template of their set. It has the same number of paths in both layouts.
 	InPlace []Path `by:"user" absent:"none"`
 }
 
-// machineSpecV1Beta2 is the spec of a Machine in cluster.x-k8s.io/v1beta2 below a prefix: that of a Machine itself is
-// "spec", that of the template of a set "spec", "template", "spec".
+// machineSpecV1Beta2 returns the layout of a Machine spec of cluster.x-k8s.io/v1beta2 below a prefix: "spec" in a Machine, and "spec",
+// "template", "spec" in a set.
 func machineSpecV1Beta2(prefix ...string) MachineSpecLayout {
 	at := below(prefix)
 	return MachineSpecLayout{
@@ -231,7 +228,7 @@ func machineSpecV1Beta2(prefix ...string) MachineSpecLayout {
 	}
 }
 
-// machineSpecV1Beta1 is the same in cluster.x-k8s.io/v1beta1. What a Machine must be ready for stands in the sets there.
+// machineSpecV1Beta1 returns the same for cluster.x-k8s.io/v1beta1, where minReadySeconds is a field of the sets.
 func machineSpecV1Beta1(prefix ...string) MachineSpecLayout {
 	at := below(prefix)
 	spec := machineSpecV1Beta2(prefix...)
@@ -307,7 +304,7 @@ func readEntries[T comparable](r *reader, at Path, before []T, read func(entry) 
 	return values
 }
 
-// jsonOf returns an object whose content only another component knows as JSON with sorted keys, nil for null.
+// jsonOf returns an object as JSON with sorted keys, nil for null.
 func jsonOf(path Path, raw any) (json.RawMessage, error) {
 	if raw == nil {
 		return nil, nil

@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Opt is a value that was read: absent, or there. A nil replica count is not 0 and a nil secret name is not "". The zero
-// Opt is absent.
+// Opt is a value that is present or absent. An absent replica count is not 0, and an absent secret name is not "". The zero Opt is absent.
 type Opt[T any] struct {
 	value T
 	found bool
@@ -19,7 +18,7 @@ type Opt[T any] struct {
 // Some returns an Opt that holds v.
 func Some[T any](v T) Opt[T] { return Opt[T]{value: v, found: true} }
 
-// SomeAt returns an Opt that holds what p points at, absent when p is nil. It keeps no reference to p.
+// SomeAt returns an Opt that holds *p, absent when p is nil. It does not retain p.
 func SomeAt[T any](p *T) Opt[T] {
 	if p == nil {
 		return Opt[T]{}
@@ -27,13 +26,13 @@ func SomeAt[T any](p *T) Opt[T] {
 	return Some(*p)
 }
 
-// Get returns the value and whether there is one.
+// Get returns the value and whether it is present.
 func (o Opt[T]) Get() (T, bool) { return o.value, o.found }
 
-// Found reports whether there is a value.
+// Found reports whether the value is present.
 func (o Opt[T]) Found() bool { return o.found }
 
-// Or returns the value, or fallback when there is none.
+// Or returns the value, or fallback when it is absent.
 func (o Opt[T]) Or(fallback T) T {
 	if o.found {
 		return o.value
@@ -49,8 +48,8 @@ const (
 	changeClear
 )
 
-// Change is what to do with a value: keep it (the zero Change), set it or clear it. It is immutable; what it holds is the
-// caller's.
+// Change is what to do with a value: keep it (the zero Change), set it or clear it. It is immutable, except for what the caller's value
+// points to.
 type Change[T any] struct {
 	value T
 	kind  changeKind
@@ -62,7 +61,7 @@ func SetTo[T any](v T) Change[T] { return Change[T]{value: v, kind: changeSet} }
 // Cleared returns the Change that removes the value.
 func Cleared[T any]() Change[T] { return Change[T]{kind: changeClear} }
 
-// Keeps reports whether the value stays as it is.
+// Keeps reports whether the value does not change.
 func (c Change[T]) Keeps() bool { return c.kind == changeKeep }
 
 // Clears reports whether the value is removed.
@@ -71,15 +70,15 @@ func (c Change[T]) Clears() bool { return c.kind == changeClear }
 // Value returns the value to write and whether there is one.
 func (c Change[T]) Value() (T, bool) { return c.value, c.kind == changeSet }
 
-// ApplyTo carries the change out on a field of a Go type; clearing makes it zero.
+// ApplyTo applies the change to a field of a Go type; clearing sets it to zero.
 func (c Change[T]) ApplyTo(field *T) {
 	if c.kind != changeKeep {
-		*field = c.value // zero when it is cleared
+		*field = c.value // zero for Cleared
 	}
 }
 
-// ApplyToPointer carries the change out on an optional field of a Go type; clearing makes it nil. What the field pointed at
-// does not change, because an object in a cache may share it.
+// ApplyToPointer applies the change to an optional field of a Go type; clearing sets it to nil. The previous pointee does not change,
+// because an object in a cache may share it.
 func (c Change[T]) ApplyToPointer(field **T) {
 	switch c.kind {
 	case changeSet:
@@ -90,36 +89,35 @@ func (c Change[T]) ApplyToPointer(field **T) {
 	}
 }
 
-// Ref points at an object in the namespace of the object that holds it. The API version is not part of it: it follows
-// from the contract label of the kind's CRD. The zero Ref is "none".
+// Ref refers to an object in the namespace of the referring object. It has no API version, which follows from the contract label of the
+// kind's CRD. The zero Ref means none.
 type Ref struct {
 	Group, Kind, Name string
 }
 
-// IsZero reports whether the reference is not set at all.
+// IsZero reports whether the reference is the zero Ref.
 func (r Ref) IsZero() bool { return r == Ref{} }
 
-// GroupKind returns the kind that the reference points at.
+// GroupKind returns the group and kind of the reference.
 func (r Ref) GroupKind() schema.GroupKind { return schema.GroupKind{Group: r.Group, Kind: r.Kind} }
 
-// NodeRef is a Node that was matched: its name, and the UID that tells it from a later Node of the same name.
+// NodeRef is a matched Node: its name, and the UID that distinguishes it from a later Node of the same name.
 type NodeRef struct {
 	Name string
 	UID  types.UID
 }
 
-// RefField is the place of a reference. It has one of two shapes: apiGroup, kind and name, as Cluster API writes since
-// v1beta2, or apiVersion, kind, namespace and name before. Members of the other shape are zero Fields. Absent members read
-// as empty.
+// RefField locates a reference of one of two shapes: apiGroup, kind and name, as in Cluster API since v1beta2, or apiVersion, kind,
+// namespace and name, as before. Members of the other shape are zero Fields. Absent members read as empty.
 type RefField struct{ Group, APIVersion, Kind, Namespace, Name Field[string] }
 
-// RefAt returns the RefField of the shape apiGroup, kind, name at the given keys.
+// RefAt returns the RefField with apiGroup, kind and name at the given keys.
 func RefAt(segments ...string) RefField {
 	member := memberOf(segments)
 	return RefField{Group: member("apiGroup"), Kind: member("kind"), Name: member("name")}
 }
 
-// objectRefAt returns the RefField of the shape apiVersion, kind, namespace, name at the given keys.
+// objectRefAt returns the RefField with apiVersion, kind, namespace and name at the given keys.
 func objectRefAt(segments ...string) RefField {
 	member := memberOf(segments)
 	return RefField{APIVersion: member("apiVersion"), Kind: member("kind"), Namespace: member("namespace"), Name: member("name")}
@@ -140,8 +138,8 @@ func (r *reader) ref(f RefField) Ref {
 	return ref
 }
 
-// set writes the reference. The version, without the group, is needed where the shape has an apiVersion; the namespace is
-// the one of the object. It fails as Set does.
+// set writes the reference. version, without the group, is used by shapes with an apiVersion; the namespace is that of the object. It fails
+// as Set does.
 func (f RefField) set(obj map[string]any, ref Ref, version string) error {
 	namespace, _, err := metaNamespace.Get(obj)
 	if err != nil {
@@ -158,7 +156,7 @@ func (f RefField) set(obj map[string]any, ref Ref, version string) error {
 	return w.err
 }
 
-// Address is one address of a machine, in the shape that InfraMachines and Machines share.
+// Address is one address of a machine, with the fields that InfraMachines and Machines share.
 type Address struct {
 	// Type is Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS.
 	Type string
@@ -180,12 +178,12 @@ func readAddress(e entry) (Address, error) {
 
 func addressContent(a Address) any { return map[string]any{"type": a.Type, "address": a.Address} }
 
-// entryPath returns the place of an entry of a list, or of something inside that entry.
+// entryPath returns the path of an entry of a list, or of a value inside that entry.
 func entryPath(list Path, i int, more ...string) Path {
 	return NewPath(append(append(list.Segments(), strconv.Itoa(i)), more...)...)
 }
 
-// wrongMember is the error about a member of an entry that is not a string, or not there.
+// wrongMember returns the error about a member of an entry that is not a string, or is missing.
 func wrongMember(e entry, key string) error {
 	got := "nothing"
 	if raw, found := e.values[key]; found {

@@ -15,8 +15,8 @@ import (
 // Version is a version of Cluster API's provider contract.
 type Version string
 
-// The contract versions that this package has layouts for. A provider of V1Alpha3 or V1Alpha4 is only found by those who ask
-// for them: see AllVersions.
+// The contract versions that this package has layouts for. Resolve finds providers of V1Alpha3 and V1Alpha4 only on request: see
+// AllVersions.
 const (
 	V1Alpha3 Version = "v1alpha3"
 	V1Alpha4 Version = "v1alpha4"
@@ -24,31 +24,30 @@ const (
 	V1Beta2  Version = "v1beta2"
 )
 
-// LabelPrefix stands before the contract version in the label of a CRD that names the API versions which fulfil it:
-// `cluster.x-k8s.io/v1beta1: v1beta1_v1beta2`. Rule: contract page "API version labels".
+// LabelPrefix is the prefix of the CRD label for a contract version. The value of the label lists the API versions that fulfil the
+// contract: `cluster.x-k8s.io/v1beta1: v1beta1_v1beta2`. Rule: contract page "API version labels".
 const LabelPrefix = "cluster.x-k8s.io/"
 
-// Label returns the key of the label with which a CRD says that it fulfils this contract.
+// Label returns the key of the CRD label for this contract.
 func (v Version) Label() string { return LabelPrefix + string(v) }
 
-// Versions returns the contract versions that Resolve honours unless it is told otherwise, newest first: those that Cluster API v1.11 and
-// later honour. The slice is the caller's.
+// Versions returns the contract versions that Resolve supports by default, newest first: those of Cluster API v1.11 and later. The caller
+// owns the slice.
 func Versions() []Version { return []Version{V1Beta2, V1Beta1} }
 
-// AllVersions returns every contract version that this package has layouts for, newest first, for those who still have
-// providers that Cluster API itself has given up: Resolve(crd, labels, AllVersions()...), or Options.ContractVersions of the
-// reconcilers. The slice is the caller's.
+// AllVersions returns every contract version that this package has layouts for, newest first. Use it for providers that Cluster API itself
+// no longer supports: Resolve(crd, labels, AllVersions()...), or Options.ContractVersions of the reconcilers. The caller owns the slice.
 func AllVersions() []Version { return []Version{V1Beta2, V1Beta1, V1Alpha4, V1Alpha3} }
 
-// Why the objects of a kind cannot be read. A ResolveError carries one of them; match with errors.Is.
+// Reasons of a ResolveError: why the objects of a kind cannot be read. Match them with errors.Is.
 var (
-	// ErrNoContract matches every trouble with the contract labels of a CRD that exists.
+	// ErrNoContract matches every problem with the contract labels of an existing CRD.
 	ErrNoContract = errors.New("no supported contract")
-	// ErrNoCRD matches when the CRD does not exist. It is not what the API machinery calls NotFound: see MissingCRD.
+	// ErrNoCRD matches when the CRD does not exist. It is different from NotFound of apimachinery: see MissingCRD.
 	ErrNoCRD = errors.New("the CustomResourceDefinition does not exist")
 )
 
-// ResolveError says what is wrong with the CRD of a kind, so that its objects cannot be read, and what a person can do.
+// ResolveError reports why the CRD of a kind does not allow its objects to be read, and the remedy.
 type ResolveError struct {
 	// Reason is ErrNoCRD or ErrNoContract.
 	Reason error
@@ -56,13 +55,13 @@ type ResolveError struct {
 	CRD string
 	// Label is the key of the label to set or to correct; empty when the CRD is missing.
 	Label string
-	// Remedy says what a person can do, as the end of a sentence.
+	// Remedy is what a person can do, as the end of a sentence.
 	Remedy string
-	// what is wrong with the CRD, in words.
+	// what describes the problem with the CRD.
 	what string
 }
 
-// Error names the CRD, the label and the remedy.
+// Error returns the CRD, the problem and the remedy.
 func (e *ResolveError) Error() string {
 	return "CustomResourceDefinition " + e.CRD + " " + e.what + ": " + e.Remedy
 }
@@ -70,15 +69,14 @@ func (e *ResolveError) Error() string {
 // Unwrap returns the reason.
 func (e *ResolveError) Unwrap() error { return e.Reason }
 
-// MissingCRD returns the error for a caller that looked for the CRD of a kind and found none. It matches
-// ErrNoCRD and wraps nothing of that answer: apierrors.IsNotFound is false for it, so that "the kind is missing" is never
-// taken for "the object is missing", which may be a reason to destroy or to create. Cluster API draws the same line.
+// MissingCRD returns the error for a missing CRD of a kind. It matches ErrNoCRD, and apierrors.IsNotFound is false for it: a missing kind
+// must not be taken for a missing object, which may be a reason to delete or to create. Cluster API makes the same distinction.
 func MissingCRD(gk schema.GroupKind) error {
 	return &ResolveError{Reason: ErrNoCRD, CRD: CRDName(gk), what: "does not exist", Remedy: fmt.Sprintf(
 		"install the provider of %s, whose CustomResourceDefinition must have this name, or correct the reference", gk)}
 }
 
-// Resolved says how to read the objects of a CRD: with the paths of Contract, at APIVersion of its group.
+// Resolved is how to read the objects of a CRD: with the layouts of Contract, at APIVersion of its group.
 type Resolved struct {
 	// Contract is the contract version whose layouts apply.
 	Contract Version
@@ -86,11 +84,10 @@ type Resolved struct {
 	APIVersion string
 }
 
-// Resolve picks the newest contract of a CRD from its labels, and of the API versions that fulfil it the highest (GA before
-// beta before alpha, then by number). It honours the given contracts, in whatever order they are given, and Versions() when
-// none is given. It depends on nothing else, so that an API version which stands under two contracts is always read with the
-// newer one. What is no name of an API version is passed over, and a label without one counts as empty: an older contract
-// is looked for. The error is a ResolveError that matches ErrNoContract. Rule: contract page
+// Resolve selects the newest contract from the labels of a CRD, and the highest API version that fulfils it (GA before beta before alpha,
+// then by number). It considers the given contracts in any order, or Versions() when none is given. The result depends on nothing else, so
+// an API version with two contracts is always read with the newer one. Invalid names of API versions are ignored. A label without a valid
+// name counts as empty, and the next older contract is tried. The error is a ResolveError that matches ErrNoContract. Rule: contract page
 // "API version labels".
 func Resolve(crd string, labels map[string]string, contracts ...Version) (Resolved, error) {
 	contracts = newestFirst(contracts)
@@ -102,7 +99,7 @@ func Resolve(crd string, labels map[string]string, contracts ...Version) (Resolv
 	return Resolved{}, unlabelled(crd, labels, contracts)
 }
 
-// newestFirst returns the contracts to honour, in their order.
+// newestFirst returns the contracts to consider, newest first.
 func newestFirst(contracts []Version) []Version {
 	if len(contracts) == 0 {
 		return Versions()
@@ -112,7 +109,7 @@ func newestFirst(contracts []Version) []Version {
 	return contracts
 }
 
-// compareVersions gives an order to texts that mean the same too, such as v1 and v01.
+// compareVersions also orders texts that mean the same version, such as v1 and v01.
 func compareVersions(a, b string) int {
 	if c := version.CompareKubeAwareVersionStrings(a, b); c != 0 {
 		return c
@@ -120,8 +117,8 @@ func compareVersions(a, b string) int {
 	return strings.Compare(b, a)
 }
 
-// listed yields the API versions in the value of a contract label. A CRD cannot have a version whose name is no DNS label, so
-// anything else in there is a slip.
+// listed yields the API versions in the value of a contract label. The name of a CRD version is a DNS label, so any other text is a
+// mistake.
 func listed(label string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range strings.SplitSeq(label, "_") {
@@ -142,7 +139,7 @@ func highestListed(label string) string {
 	return highest
 }
 
-// unlabelled is the error for a CRD whose labels name no API version of an honoured contract.
+// unlabelled returns the error for a CRD whose labels list no API version of the given contracts.
 func unlabelled(crd string, labels map[string]string, honoured []Version) error {
 	for _, contract := range honoured {
 		if value, found := labels[contract.Label()]; found {
@@ -162,10 +159,10 @@ func unlabelled(crd string, labels map[string]string, honoured []Version) error 
 	return &ResolveError{Reason: ErrNoContract, CRD: crd, Label: wanted, what: "has no supported contract label", Remedy: remedy}
 }
 
-// IsVersion reports whether a Kubernetes version that a kubelet or a control plane reports is the wanted one. A leading v and blanks do
-// not matter. What distributions append, as in v1.36.3+k3s1 or v1.36.3-eks-1234, matters only where it is wanted, and a wanted version
-// without a patch is that of every patch. A pre-release, such as v1.36.0-rc.1, is another version. The empty text wants nothing in
-// particular; an empty report is no version.
+// IsVersion reports whether the Kubernetes version of a kubelet or a control plane matches the wanted one. A leading v and white space are
+// ignored. A suffix of a distribution, as in v1.36.3+k3s1 or v1.36.3-eks-1234, is compared only if wanted has one. A wanted version without
+// a patch matches every patch. A pre-release, such as v1.36.0-rc.1, is a different version. An empty wanted version matches everything;
+// otherwise an empty reported version matches nothing.
 func IsVersion(reported, wanted string) bool {
 	reported, wanted = bareVersion(reported), bareVersion(wanted)
 	if wanted == "" {
@@ -182,7 +179,7 @@ func IsVersion(reported, wanted string) bool {
 
 func bareVersion(text string) string { return strings.TrimPrefix(strings.TrimSpace(text), "v") }
 
-// isPreRelease reports whether what follows the first hyphen of a version is Kubernetes' own word for one that is yet to be released.
+// isPreRelease reports whether the text after the first hyphen of a version is a Kubernetes pre-release.
 func isPreRelease(suffix string) bool {
 	return strings.HasPrefix(suffix, "alpha") || strings.HasPrefix(suffix, "beta") || strings.HasPrefix(suffix, "rc")
 }

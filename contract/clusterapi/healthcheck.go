@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// readHealthCheck reads the places of the layout of v1beta2.
+// readHealthCheck reads the fields of the v1beta2 layout.
 func readHealthCheck(m *clusterv1.MachineHealthCheck, into *contract.HealthCheckState) (err error) {
 	before := *into
 	*into = contract.HealthCheckState{}
@@ -45,12 +45,12 @@ func readHealthCheck(m *clusterv1.MachineHealthCheck, into *contract.HealthCheck
 	return err
 }
 
-// rule has a negative timeout when there is none, which checkRules refuses.
+// rule returns a rule. A missing timeout becomes negative, which checkRules rejects.
 func rule(kind string, status metav1.ConditionStatus, timeout *int32) contract.HealthRule {
 	return contract.HealthRule{Type: kind, Status: status, Timeout: seconds(timeout).Or(-1)}
 }
 
-// checkRules needs all members: a rule without a timeout would apply at once.
+// checkRules requires all members: a rule without a timeout would apply at once.
 func checkRules(rules []contract.HealthRule, list string) error {
 	for i, r := range rules {
 		switch {

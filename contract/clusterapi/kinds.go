@@ -7,7 +7,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// AddToScheme adds the types to the scheme of a manager. It is Cluster API's own function: calling both is no error.
+// AddToScheme adds the types to the scheme of a manager. It is Cluster API's own function: it may be called more than once.
 func AddToScheme(scheme *runtime.Scheme) error { return clusterv1.AddToScheme(scheme) }
 
 // Machine returns the kind for machine.New.

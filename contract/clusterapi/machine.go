@@ -8,7 +8,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// readMachine reads the places of the layout of v1beta2. The kind itself reads the starts of stages from annotations.
+// readMachine reads the fields of the v1beta2 layout. The start times of other stages are in annotations, which contract reads.
 func readMachine(m *clusterv1.Machine, into *contract.MachineState) (err error) {
 	before := *into
 	*into = contract.MachineState{}
@@ -69,7 +69,7 @@ func writeMachine(m *clusterv1.Machine, u contract.MachineUpdate) error {
 	return nil
 }
 
-// writeDeletion writes to a copy of what a pointer leads to, as everything here does, because an object in a cache may share it.
+// writeDeletion writes to a copy of the pointee, because an object in a cache may share it.
 func writeDeletion(s *clusterv1.MachineStatus, drain, volumes contract.Change[time.Time]) {
 	if drain.Keeps() && volumes.Keeps() {
 		return
@@ -96,7 +96,7 @@ func writeFailure(s *clusterv1.MachineStatus, reason, message contract.Change[st
 	}
 }
 
-// readSpec reads the spec of a Machine, or of the template of a set at a place. Nothing of before is changed.
+// readSpec reads the spec of a Machine, or of the template of a set; place is its path. It does not change before.
 func readSpec(s *clusterv1.MachineSpec, before, into *contract.MachineSpec, place string) error {
 	into.ClusterName, into.ProviderID, into.Version, into.WantedFailureDomain = s.ClusterName, s.ProviderID, s.Version, s.FailureDomain
 	into.Bootstrap, into.Infrastructure = refOf(s.Bootstrap.ConfigRef), refOf(s.InfrastructureRef)

@@ -16,7 +16,7 @@ func ofMachineDeployment(m *clusterv1.MachineDeployment) replicated {
 	}
 }
 
-// readMachineDeployment reads the places of the layout of v1beta2.
+// readMachineDeployment reads the fields of the v1beta2 layout.
 func readMachineDeployment(m *clusterv1.MachineDeployment, into *contract.MachineDeploymentState) error {
 	before := *into
 	*into = contract.MachineDeploymentState{}

@@ -15,7 +15,7 @@ func ofMachinePool(m *clusterv1.MachinePool) replicated {
 	}
 }
 
-// readMachinePool reads the places of the layout of v1beta2.
+// readMachinePool reads the fields of the v1beta2 layout.
 func readMachinePool(m *clusterv1.MachinePool, into *contract.MachinePoolState) error {
 	before := *into
 	*into = contract.MachinePoolState{}
@@ -71,7 +71,7 @@ func writeMachinePool(m *clusterv1.MachinePool, u contract.MachinePoolUpdate) er
 	return nil
 }
 
-// newPoolMachine makes what machinepool.ClusterAPI makes. The empty secret name says that nothing is to be waited for.
+// newPoolMachine makes the same Machine as machinepool.ClusterAPI. The empty secret name means that there is no bootstrap data to wait for.
 func newPoolMachine(s machinepool.Seed) (contract.Object, error) {
 	made := &clusterv1.Machine{Spec: clusterv1.MachineSpec{
 		ClusterName: s.ClusterName, InfrastructureRef: refTo(s.Infrastructure), Version: s.Version,

@@ -9,7 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// machineMaker is a maker of unstructured objects, which Go types are converted to and back.
+// machineMaker converts Go types to unstructured objects and back, and calls the maker of unstructured objects.
 type machineMaker struct{ plain contract.MachineMaker }
 
 func newMachineMaker() machineMaker {
@@ -36,7 +36,7 @@ func (m machineMaker) SyncMachine(set, machine contract.Object, given []string) 
 	return now, err
 }
 
-// setMaker is a maker of unstructured objects, which Go types are converted to and back.
+// setMaker converts Go types to unstructured objects and back, and calls the maker of unstructured objects.
 type setMaker struct{ plain contract.MachineSetMaker }
 
 func newSetMaker() setMaker {
@@ -78,7 +78,7 @@ func (m setMaker) CopyTemplate(set, d contract.Object) error {
 	return converted(set, d, func(from, into *unstructured.Unstructured) error { return m.plain.CopyTemplate(from, into) })
 }
 
-// converted has do change the content of an object by that of another one.
+// converted calls do with the unstructured content of both objects, and stores the changed content of the second one in into.
 func converted(from, into contract.Object, do func(from, into *unstructured.Unstructured) error) error {
 	source, err := plain(from)
 	target, err2 := plain(into)
@@ -96,7 +96,7 @@ func plain(obj contract.Object) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, err
 }
 
-// take has into become what was made.
+// take replaces the content of into with that of made.
 func take(made contract.Object, into *unstructured.Unstructured, err error) error {
 	if obj, ok := made.(*unstructured.Unstructured); ok && err == nil {
 		into.Object = obj.Object

@@ -6,8 +6,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// replicated points at what MachineSets, MachineDeployments and MachinePools have in common. Pools have neither a selector nor what is
-// below it.
+// replicated points to the fields that MachineSets, MachineDeployments and MachinePools share. Pools do not have the selector and the
+// members after it.
 type replicated struct {
 	clusterName                          *string
 	replicas                             **int32
@@ -86,7 +86,7 @@ func writeMachineSet(m *clusterv1.MachineSet, u contract.MachineSetUpdate) error
 	return nil
 }
 
-// say reports whether any of the changes is one.
+// say reports whether any of the changes sets or clears a value.
 func say[T any](changes ...contract.Change[T]) bool {
 	for _, c := range changes {
 		if !c.Keeps() {

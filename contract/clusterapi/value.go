@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// valueAt returns what a pointer leads to, a zero value when it is nil.
+// valueAt returns the pointee, a zero value when the pointer is nil.
 func valueAt[T any](at *T) (value T) {
 	if at != nil {
 		value = *at
@@ -28,7 +28,7 @@ func seconds(n *int32) contract.Opt[time.Duration] {
 	return contract.Some(time.Duration(*n) * time.Second)
 }
 
-// mapped returns the change of a text. The empty text is no text.
+// mapped returns the change of a text. The empty text clears it.
 func mapped[T any](c contract.Change[T], text func(T) string) contract.Change[string] {
 	value, set := c.Value()
 	if said := text(value); set && said != "" {
@@ -40,7 +40,7 @@ func mapped[T any](c contract.Change[T], text func(T) string) contract.Change[st
 	return contract.Change[string]{}
 }
 
-// annotated returns an update that also changes an annotation. It does not change the map of the update.
+// annotated returns an update with an additional change of an annotation. It does not change the map of the argument.
 func annotated(u contract.MetadataUpdate, key string, c contract.Change[string]) contract.MetadataUpdate {
 	if c.Keeps() {
 		return u
@@ -51,14 +51,14 @@ func annotated(u contract.MetadataUpdate, key string, c contract.Change[string])
 	return u
 }
 
-// setTime keeps whole seconds, as an encoded object does.
+// setTime truncates to whole seconds, like an encoded object.
 func setTime(c contract.Change[time.Time], into *metav1.Time) {
 	if at, set := c.Value(); set || c.Clears() {
 		*into = metav1.NewTime(at.UTC().Truncate(time.Second))
 	}
 }
 
-// setText makes an empty text none, because the schema rejects it.
+// setText clears the field for an empty text, because the schema rejects it.
 func setText[T ~string](c contract.Change[string], into **T) {
 	if said, set := c.Value(); set && said != "" {
 		*into = new(T(said))
@@ -67,14 +67,14 @@ func setText[T ~string](c contract.Change[string], into **T) {
 	}
 }
 
-// setConditions leaves a list alone that nothing is said about.
+// setConditions changes a list only when there are conditions to upsert or to remove.
 func setConditions(list *[]metav1.Condition, upsert []metav1.Condition, remove []string) {
 	if len(upsert) > 0 || len(remove) > 0 {
 		*list = contract.UpdatedConditions(*list, upsert, remove)
 	}
 }
 
-// conditions returns a list as package contract reads it: with a reason in each, and none of an unknown status.
+// conditions returns a list as package contract reads it: each condition has a reason and a valid status.
 func conditions(list, before []metav1.Condition) ([]metav1.Condition, error) {
 	whole := true
 	for i := range list {
@@ -96,7 +96,7 @@ func conditions(list, before []metav1.Condition) ([]metav1.Condition, error) {
 	}), nil
 }
 
-// selector returns nil for one that says nothing: it selects nothing.
+// selector returns nil for an empty selector: it selects nothing.
 func selector(s *metav1.LabelSelector) *metav1.LabelSelector {
 	if len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
 		return nil
@@ -104,7 +104,7 @@ func selector(s *metav1.LabelSelector) *metav1.LabelSelector {
 	return s
 }
 
-// missing is the error about a member of an entry that must be there.
+// missing returns the error about a required member of an entry.
 func missing(place, list string, entry int, member string) error {
 	segments := append(strings.Split(place, "."), list, strconv.Itoa(entry), member)
 	return &contract.FieldError{Path: contract.NewPath(segments...), Want: "string", Got: "nothing"}

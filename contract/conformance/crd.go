@@ -15,12 +15,11 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// CheckCRD lints a CustomResourceDefinition of apiextensions.k8s.io/v1 against the contracts that its labels name. No finding means that
-// every rule holds that a CRD can show. It judges every
-// served API version that a contract label names by the contract of that label. A CRD without a label of a
-// contract that Cluster API reads has only that finding. A release of Cluster API reads the highest version under
-// the newest label that it knows, so that what the others lack is a SHOULD. It takes any JSON object, neither changes
-// nor keeps it, and gives the same report for the same CRD.
+// CheckCRD lints a CustomResourceDefinition of apiextensions.k8s.io/v1 against the contracts in its labels. Without findings, every rule
+// that a CRD can show is met. Each served API version in a contract label is checked against the contract of that label. A CRD without a
+// label of a contract that Cluster API reads has only that finding. A release of Cluster API reads the highest version under the newest
+// label that it supports, so problems of other versions are a SHOULD. CheckCRD accepts any JSON object, neither changes nor retains it, and
+// is deterministic.
 func CheckCRD(crd *unstructured.Unstructured, role Role) Report {
 	j := judgeOf(role)
 	if crd == nil {
@@ -45,8 +44,8 @@ func CheckCRD(crd *unstructured.Unstructured, role Role) Report {
 	return j.report()
 }
 
-// weigh makes a SHOULD of what is wrong in a version that no Cluster API reads, because its label names a higher one, or that only older
-// releases read, because a newer label is there.
+// weigh lowers findings to SHOULD for a version that no Cluster API reads, because its label lists a higher one, or that only older
+// releases read, because there is a newer label.
 func (c claim) weigh(findings []Finding) {
 	var why string
 	switch {
@@ -76,7 +75,7 @@ func (j *judge) isCRD(crd map[string]any) bool {
 	return true
 }
 
-// naming judges what the CRD is called and where its objects live, and returns its name.
+// naming checks the names and the scope of the CRD, and returns its name.
 func (j *judge) naming(crd map[string]any) string {
 	name, group, kind := textAt(crd, "metadata", "name"), textAt(crd, "spec", "group"), textAt(crd, "spec", "names", "kind")
 	if group == "" || kind == "" {
@@ -88,7 +87,7 @@ func (j *judge) naming(crd map[string]any) string {
 		"resource definition: Cluster API looks for the CRD by this name and never lists CRDs, so it does not see another")
 	j.expect("spec.scope", textAt(crd, "spec", "scope"), "Namespaced",
 		"All resources: scope: Cluster API looks for objects in the namespace of the Machine")
-	if list := textAt(crd, "spec", "names", "listKind"); list != "" { // the API server fills in the right one
+	if list := textAt(crd, "spec", "names", "listKind"); list != "" { // the default of the API server is right
 		j.expect("spec.names.listKind", list, kind+"List", "resource definition: readers derive the list's name from the kind's")
 	}
 	j.kindName(kind)
@@ -107,10 +106,10 @@ func (j *judge) kindName(kind string) {
 	j.find(level, "spec.names.kind", kind, "a name that ends in "+suffix, "resource definition: "+rule)
 }
 
-// versionPath stands before the places of an API version.
+// versionPath returns the prefix of paths in an API version.
 func versionPath(v apiVersion) string { return "spec.versions[" + v.name + "]: " }
 
-// fields judges the schema of one version by one contract.
+// fields checks the schema of one version against one contract.
 func (j *judge) fields(c claim) {
 	at := versionPath(c.version)
 	if c.version.schema == nil {
@@ -129,7 +128,7 @@ func (j *judge) fields(c claim) {
 	}
 }
 
-// templateMetadata finds a template whose labels and annotations are dropped: the contract's resource definition has both.
+// templateMetadata finds a template whose labels and annotations are pruned: the contract's resource definition has both.
 func (j *judge) templateMetadata(c claim, at string, places []place) {
 	var lost []string
 	for _, p := range places {
@@ -143,9 +142,9 @@ func (j *judge) templateMetadata(c claim, at string, places []place) {
 	}
 }
 
-// poolFlags turns the two flags of a pool into what they are today. The page of contract v1beta2 asks for
-// status.initialization.provisioned, and Cluster API up to v1.14 reads only status.ready, whatever the contract
-// (kubernetes-sigs/cluster-api#14030). One of them is needed; who has one only is told about the other.
+// poolFlags adapts the rules for the two flags of a pool to current releases. The page of contract v1beta2 requires
+// status.initialization.provisioned, but Cluster API up to v1.14 reads only status.ready, whatever the contract
+// (kubernetes-sigs/cluster-api#14030). One flag is required; a missing second one is a recommendation.
 func (j *judge) poolFlags(c claim, at string, places []place) []place {
 	index := func(name string) int { return slices.IndexFunc(places, func(p place) bool { return p.Name == name }) }
 	main, fallback := &places[index(provisioned)], &places[index(provisioned+fallbackSuffix)]
@@ -163,19 +162,19 @@ func (j *judge) poolFlags(c claim, at string, places []place) []place {
 	return places
 }
 
-// field judges one place: there, not pruned, and of the type that readers expect. Of several paths one is enough, but each that
-// is there must be in order.
+// field checks that a field exists, is not pruned, and has the type that readers expect. Of several paths one is enough, but all existing
+// ones must be valid.
 func (j *judge) field(c claim, at string, p place) {
 	rule := j.about(c.contract, p.rule.name)
 	missing := true
 	for _, path := range p.Paths {
 		if strings.HasPrefix(path.String(), "metadata.annotations.") {
-			missing = false // an annotation is text, and no schema speaks of it
+			missing = false // annotations have no schema
 			continue
 		}
 		n, what, holder := c.version.schema.walk(path.Segments())
 		switch {
-		case what == anything: // kept, whatever it is
+		case what == anything: // any type is stored
 		case holder != "":
 			j.find(Must, at+path.String(), "a "+holder+" on the way to it", p.shape.name, rule+"a place that cannot exist cannot be read")
 		case what == known:
@@ -193,7 +192,7 @@ func (j *judge) field(c claim, at string, p place) {
 	}
 }
 
-// subresource judges whether the status is written apart from the spec, which the contract's resource definitions show.
+// subresource checks that the status is a subresource, as in the contract's resource definitions.
 func (j *judge) subresource(v apiVersion) {
 	if !j.Role.isTemplate() && !v.hasStatus {
 		j.find(Should, versionPath(v)+"subresources.status", nothing, typeObject,
@@ -201,25 +200,25 @@ func (j *judge) subresource(v apiVersion) {
 	}
 }
 
-// textAt returns a text, "" when there is none.
+// textAt returns a text, "" when absent.
 func textAt(obj map[string]any, path ...string) string {
 	text, _, _ := unstructured.NestedString(obj, path...)
 	return text
 }
 
-// claim is what a label says: that an API version fulfils a contract.
+// claim is an API version in a contract label.
 type claim struct {
 	contract contract.Version
 	version  apiVersion
-	// read is the highest version of the label, which Cluster API reads in place of the others.
+	// read is the highest version of the label, which Cluster API reads instead of the others.
 	read string
-	// newest is what Cluster API reads by the newest label.
+	// newest is the version that Cluster API reads by the newest label.
 	newest contract.Resolved
 }
 
 const ruleLabels = "API version labels: "
 
-// labels judges the contract labels and returns what they claim, newest contract and highest API version first.
+// labels checks the contract labels and returns their claims, newest contract and highest API version first.
 func (j *judge) labels(crd map[string]any, name string, versions []apiVersion) []claim {
 	labels := j.labelTexts(crd)
 	resolved, err := contract.Resolve(name, labels)
@@ -230,20 +229,20 @@ func (j *judge) labels(crd map[string]any, name string, versions []apiVersion) [
 	return j.claims(labels, versions, resolved)
 }
 
-// labelTexts returns the labels that are text, and finds those of contracts that are not.
+// labelTexts returns the labels that are texts, and reports contract labels of other types.
 func (j *judge) labelTexts(crd map[string]any) map[string]string {
 	texts := map[string]string{}
 	for _, v := range contract.AllVersions() {
 		text, found, err := contract.At[string]("metadata", "labels", v.Label()).Get(crd)
 		e, wrong := errors.AsType[*contract.FieldError](err)
-		if found || wrong && e.Got == "null" { // which is no text in a map of texts
+		if found || wrong && e.Got == "null" { // null in a map of texts
 			texts[v.Label()] = text
 			continue
 		}
 		if wrong {
 			path := labelPath(v.Label())
 			if len(e.Path.Segments()) < 3 {
-				path = e.Path.String() // what the labels are in
+				path = e.Path.String() // the parent of the labels
 			}
 			j.find(Must, path, e.Got, e.Want, ruleLabels+"a label is text")
 		}
@@ -253,11 +252,11 @@ func (j *judge) labelTexts(crd map[string]any) map[string]string {
 
 func labelPath(label string) string { return "metadata.labels[" + label + "]" }
 
-// unlabelled finds that no label can be used.
+// unlabelled reports that no label is usable.
 func (j *judge) unlabelled(err error, labels map[string]string) {
 	e, ok := errors.AsType[*contract.ResolveError](err)
 	if !ok {
-		return // Resolve returns no other error
+		return // Resolve returns no other type
 	}
 	found := nothing
 	if value, there := labels[e.Label]; there {
@@ -268,7 +267,7 @@ func (j *judge) unlabelled(err error, labels map[string]string) {
 			"; if a kustomization sets them, lint what kustomize build prints")
 }
 
-// claims judges what the labels list.
+// claims checks the API versions in the labels.
 func (j *judge) claims(labels map[string]string, versions []apiVersion, read contract.Resolved) []claim {
 	var claims []claim
 	for _, c := range contract.Versions() {
@@ -278,7 +277,7 @@ func (j *judge) claims(labels map[string]string, versions []apiVersion, read con
 			j.find(Should, labelPath(c.Label()), fmt.Sprintf("%q", value), "the API versions that fulfil the contract, or no such label",
 				ruleLabels+"an empty label is passed over")
 		}
-		highest, _ := contract.Resolve("", labels, c) // empty where the label has no name of an API version
+		highest, _ := contract.Resolve("", labels, c) // empty when the label lists no API version
 		for _, name := range names {
 			level, why := Should, "Cluster API reads "+read.APIVersion+" and never looks for this one, which the label may no longer name"
 			if c == read.Contract && name == read.APIVersion {
@@ -292,7 +291,7 @@ func (j *judge) claims(labels map[string]string, versions []apiVersion, read con
 	return claims
 }
 
-// available finds the version of a CRD that a label names.
+// available returns the version of a CRD that a label lists, and reports a version that is missing or not served.
 func (j *judge) available(c contract.Version, name string, versions []apiVersion, level contract.Need, why string) (apiVersion, bool) {
 	i := slices.IndexFunc(versions, func(v apiVersion) bool { return v.name == name })
 	what := ", which spec.versions does not have"
@@ -315,7 +314,7 @@ func servedNames(versions []apiVersion) string {
 	return cmp.Or(strings.Join(names, ", "), "the served versions, of which there is none")
 }
 
-// listed returns the names in a label's value, highest first and each once.
+// listed returns the names in a label's value without duplicates, highest first.
 func listed(value string) []string {
 	unique := map[string]bool{}
 	for name := range strings.SplitSeq(value, "_") {

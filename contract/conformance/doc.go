@@ -1,8 +1,8 @@
 // Package conformance lints the CRDs and objects of a Cluster API provider against the provider contract.
 //
-// A provider that breaks the contract shows no error: its Machines wait. [CheckCRD] and [CheckObject] say which rule is
-// broken, where, and what waits for it, from the same layouts that the readers of package contract use: the path of each value
-// is defined only there. The command examples/contractlint does this for files.
+// A provider that breaks the contract causes no error: its Machines wait. [CheckCRD] and [CheckObject] report which rule is broken, where,
+// and what waits for it. They use the same layouts as the readers of package contract: the path of each value is defined only there. The
+// command examples/contractlint does this for files.
 //
 // # Usage
 //
@@ -11,37 +11,36 @@
 //		fmt.Println(finding)
 //	}
 //
-// [RoleOf] guesses by names: ask [Resembles] too before the CRD of another project is judged. In a provider's own tests, fail for every
+// [RoleOf] guesses by names: before you check the CRD of another project, call [Resembles] too. In a provider's own tests, fail for every
 // [Finding] with level [Must], and read the others.
 //
-// # What is judged
+// # Checks
 //
-// Of a CRD: the contract labels (there, not empty, naming versions that exist and are served), the name of the CRD, the scope,
-// the names of the kind and of its list, the status subresource, and for each API version that a label names, every field of
-// that contract's layout in the OpenAPI schema: a field that the contract asks for and the API server would drop, and a field
-// of a type that its readers do not take, whether they need it or not. So an API version under the label of contract v1beta2
-// whose schema is still that of v1beta1, which makes Machines wait for ever, is found. Of a CRD
-// without a label of a contract that Cluster API reads that is all that is found.
+// Of a CRD: the contract labels (present, not empty, listing versions that exist and are served), the name of the CRD, the scope, the names
+// of the kind and of its list, and the status subresource. For each API version in a label, every field of that contract's layout in the
+// OpenAPI schema: a field that the contract requires and the API server would prune, and a field of a type that its readers reject, whether
+// required or not. This finds an API version under the label of contract v1beta2 with the schema of v1beta1, which makes Machines wait for
+// ever. A CRD without a label of a contract that Cluster API reads has only that finding.
 //
-// Of an object: the same fields by their readers, and what is said together. An object that was just made breaks no rule; one
-// that says that it is done must say the rest.
+// Of an object: the same fields by their readers, and their consistency. A new object breaks no rule; one that reports completion must have
+// the other required fields.
 //
 // # Levels
 //
-// [Must] is what keeps a Machine or a MachinePool from coming up, or from being read at all. [Should] is what the contract asks
-// for and people miss, such as conditions, and what is wrong but no controller reads: a label that also names an API version which
-// is gone, or a lower one whose schema does not keep the contract, because only the highest is read. Beside a label of contract v1beta2,
-// what only v1beta1 asks for is a [Should] too that names the releases which need it: newer ones read the newest label that they know.
-// Labels of v1alpha3 and v1alpha4 beside a newer one are not judged, because Cluster API no longer reads them.
+// [Must] is a problem that prevents a Machine or a MachinePool from becoming ready, or from being read at all. [Should] is a field that the
+// contract requests for people, such as conditions, or a problem that no controller reads: a label that also lists an API version which
+// does not exist, or a lower one whose schema breaks the contract, because only the highest is read. With a label of contract v1beta2, a
+// problem of v1beta1 only is also a [Should] that names the releases affected: newer ones read the newest label that they support. Labels
+// of v1alpha3 and v1alpha4 next to a newer one are not checked, because Cluster API no longer reads them.
 //
 // # Guarantees
 //
-// Everything is safe for concurrent use, takes any JSON object, neither changes nor keeps it, and does not panic. Equal input
-// gives equal, sorted reports.
+// Everything is safe for concurrent use, accepts any JSON object, neither changes nor retains it, and does not panic. Equal input gives
+// equal, sorted reports.
 //
 // # Limits
 //
-// What a CRD cannot show is not judged: RBAC and its aggregation label, the dry run of a topology controller, pausing, what
-// conversion webhooks keep, and whether the templates that belong to a kind exist. Control planes and infrastructure clusters
-// have no role, because Machines and MachinePools read next to nothing of them.
+// Rules that a CRD cannot show are not checked: RBAC and its aggregation label, the dry run of a topology controller, pausing, conversion
+// webhooks, and whether the templates of a kind exist. Control planes and infrastructure clusters have no role, because Machines and
+// MachinePools read almost nothing from them.
 package conformance

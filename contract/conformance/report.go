@@ -11,26 +11,26 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Report is everything that was looked at. Its lists are never nil.
+// Report is the result of a check. Its lists are never nil.
 type Report struct {
-	// Role is what the kind was judged as.
+	// Role is the role that was checked.
 	Role Role `json:"role"`
-	// Judged lists which API version was judged by which contract, newest contract first.
+	// Judged lists the checked API versions with their contracts, newest contract first.
 	Judged []Judged `json:"judged"`
-	// Findings lists where rules do not hold: MUST before SHOULD, then sorted by place.
+	// Findings lists the broken rules: MUST before SHOULD, then sorted by path.
 	Findings []Finding `json:"findings"`
 }
 
-// Judged says which contract an API version, without its group, was judged by.
+// Judged is a checked API version, without its group, and its contract.
 type Judged struct {
 	APIVersion string           `json:"apiVersion"`
 	Contract   contract.Version `json:"contract"`
 }
 
-// judge collects what does not hold.
+// judge collects findings.
 type judge struct{ Report }
 
-// judgeOf returns a judge whose lists are empty and not nil, for readers of JSON.
+// judgeOf returns a judge whose lists are empty and not nil, for consumers of JSON.
 func judgeOf(role Role) *judge {
 	return &judge{Report{Role: role, Judged: []Judged{}, Findings: []Finding{}}}
 }
@@ -44,33 +44,33 @@ func (j *judge) find(level contract.Need, path, found, want, rule string) {
 	j.Findings = append(j.Findings, Finding{Level: level, Path: path, Found: found, Want: want, Rule: rule})
 }
 
-// expect finds a text that is not the wanted one.
+// expect reports a text that differs from the wanted one.
 func (j *judge) expect(path, found, want, rule string) {
 	if found != want {
 		j.find(Must, path, cmp.Or(found, nothing), want, rule)
 	}
 }
 
-// The levels of findings.
+// Levels of findings.
 const (
 	// Must is a rule without which Cluster API does not work with the provider.
 	Must = contract.NeedMust
-	// Should is a rule that costs people something when it is broken: a condition that is not shown, for instance.
+	// Should is a rule that affects people when broken: a missing condition, for instance.
 	Should = contract.NeedShould
 )
 
-// Finding is one place where a CRD or an object does not keep a rule.
+// Finding is a place in a CRD or an object that breaks a rule.
 type Finding struct {
 	// Level is Must or Should.
 	Level contract.Need `json:"level"`
-	// Path is the place, in dots: "status.initialization.provisioned". In a CRD the API version stands before it, as in
+	// Path is the dotted path: "status.initialization.provisioned". In a CRD it has a prefix with the API version, as in
 	// "spec.versions[v1beta2]: status.initialization.provisioned".
 	Path string `json:"path"`
-	// Found is what stands there; "nothing" when the place is missing.
+	// Found is the value or type at the path; "nothing" when it is missing.
 	Found string `json:"found"`
-	// Want is what the rule asks for.
+	// Want is the value or type that the rule requires.
 	Want string `json:"want"`
-	// Rule is the contract's rule, with what goes wrong when it is broken.
+	// Rule is the contract's rule, and the consequence of breaking it.
 	Rule string `json:"rule"`
 }
 
@@ -79,8 +79,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s %s: found %s, want %s (%s)", f.Level, f.Path, f.Found, f.Want, f.Rule)
 }
 
-// sorted orders findings, MUST before SHOULD, and drops those that say the same about a place: two fields may stand behind one broken
-// parent, and two contracts may miss the same thing.
+// sorted orders findings, MUST before SHOULD, and drops duplicates for a path: two fields may have the same broken parent, and two
+// contracts may require the same field.
 func sorted(findings []Finding) []Finding {
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Want, b.Want),
@@ -92,9 +92,9 @@ func sorted(findings []Finding) []Finding {
 	})
 }
 
-// CheckObject lints an object of a provider against one contract version. What a provider
-// has not written yet is not missing: an object that has just been made breaks no rule, and one that says that it is done
-// must say the rest. It takes any JSON object, neither changes nor keeps it, and gives the same report for the same object.
+// CheckObject lints an object of a provider against one contract version. Fields that the provider has not written yet are not missing: a
+// new object breaks no rule, and one that reports completion must have the other required fields. It accepts any JSON object, neither
+// changes nor retains it, and is deterministic.
 func CheckObject(obj *unstructured.Unstructured, role Role, version contract.Version) Report {
 	j := judgeOf(role)
 	places := placesOf(role, version)
@@ -120,7 +120,7 @@ func CheckObject(obj *unstructured.Unstructured, role Role, version contract.Ver
 	return j.report()
 }
 
-// value judges one place by its readers.
+// value checks one field with its readers.
 func (j *judge) value(obj map[string]any, v contract.Version, p place) {
 	_, errs := p.Read(obj)
 	rule := j.about(v, p.rule.name) + "a value of another type cannot be read"

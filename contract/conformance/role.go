@@ -10,25 +10,25 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Role is what Cluster API uses a kind for, in the contract's word. The zero Role is none of them.
+// Role is the use of a kind in Cluster API, as the contract calls it. The zero Role is no role.
 type Role string
 
 const (
 	// InfraMachine is one machine of an infrastructure provider, like AWSMachine.
 	InfraMachine Role = "InfraMachine"
-	// InfraMachineTemplate is what InfraMachines are cloned from.
+	// InfraMachineTemplate is the template of InfraMachines.
 	InfraMachineTemplate Role = "InfraMachineTemplate"
 	// InfraMachinePool is a group of machines that the provider manages, like AWSMachinePool.
 	InfraMachinePool Role = "InfraMachinePool"
-	// InfraMachinePoolTemplate is what InfraMachinePools are cloned from in a ClusterClass.
+	// InfraMachinePoolTemplate is the template of InfraMachinePools in a ClusterClass.
 	InfraMachinePoolTemplate Role = "InfraMachinePoolTemplate"
-	// BootstrapConfig makes the data of a machine's first boot, like KubeadmConfig.
+	// BootstrapConfig generates the bootstrap data of a machine, like KubeadmConfig.
 	BootstrapConfig Role = "BootstrapConfig"
-	// BootstrapConfigTemplate is what BootstrapConfigs are cloned from.
+	// BootstrapConfigTemplate is the template of BootstrapConfigs.
 	BootstrapConfigTemplate Role = "BootstrapConfigTemplate"
 )
 
-// Roles returns every Role. The slice is the caller's.
+// Roles returns every Role. The caller owns the slice.
 func Roles() []Role { return append(infraRoles(), bootstrapRoles()...) }
 
 // isTemplate reports whether objects of the role are only cloned and have no status that a controller waits for.
@@ -36,17 +36,16 @@ func (r Role) isTemplate() bool {
 	return strings.HasSuffix(string(r), contract.TemplateSuffix)
 }
 
-// suffix is how kinds of the role end. Rule: "resource definition" of each contract page.
+// suffix returns the suffix of kinds of the role. Rule: "resource definition" of each contract page.
 func (r Role) suffix() string {
 	return strings.TrimPrefix(strings.TrimPrefix(string(r), "Infra"), "Bootstrap")
 }
 
-// RoleOf guesses the role of a kind from its group and its name, as providers use them: a kind that ends in Machine,
-// MachinePool, MachineTemplate or MachinePoolTemplate in a group with the part "infrastructure", one that ends in Config or
-// ConfigTemplate in a group with the part "bootstrap". The other groups of Cluster API (core, control plane, IPAM, add-ons)
-// have no role here. A kind of any further group has one only if labelled is true, which says that its CRD has a contract
-// label: VirtualMachine is a word of many projects. False means that the kind is none of these, like AWSCluster. A name is no
-// proof: see Resembles.
+// RoleOf guesses the role of a kind from its group and its name, by the conventions of providers: a kind that ends in Machine, MachinePool,
+// MachineTemplate or MachinePoolTemplate in a group with the part "infrastructure", or one that ends in Config or ConfigTemplate in a group
+// with the part "bootstrap". The other groups of Cluster API (core, control plane, IPAM, add-ons) have no role here. A kind of any other
+// group has one only if labelled is true, which means that its CRD has a contract label: many projects have a VirtualMachine. False means
+// that the kind has no role, like AWSCluster. A name is no proof: see Resembles.
 func RoleOf(gk schema.GroupKind, labelled bool) (Role, bool) {
 	parts := strings.FieldsFunc(gk.Group, func(r rune) bool { return r == '.' || r == '-' })
 	switch {
@@ -61,7 +60,7 @@ func RoleOf(gk schema.GroupKind, labelled bool) (Role, bool) {
 	}
 }
 
-// coreGroup is the group of Machine itself, and the end of the groups that Cluster API's own providers use.
+// coreGroup is the group of Machine, and the suffix of the groups of Cluster API's own providers.
 const coreGroup = "cluster.x-k8s.io"
 
 func infraRoles() []Role {
@@ -70,7 +69,7 @@ func infraRoles() []Role {
 
 func bootstrapRoles() []Role { return []Role{BootstrapConfig, BootstrapConfigTemplate} }
 
-// bySuffix wants something before the suffix: a kind called Machine names no environment.
+// bySuffix requires text before the suffix: a kind called Machine names no environment.
 func bySuffix(kind string, roles []Role) (Role, bool) {
 	for _, role := range roles {
 		if strings.HasSuffix(kind, role.suffix()) && kind != role.suffix() {
@@ -80,9 +79,9 @@ func bySuffix(kind string, roles []Role) (Role, bool) {
 	return "", false
 }
 
-// Resembles reports whether a served API version of a CRD has any field of a role, by any contract. Conditions do not count,
-// because every kind may have them. A kind that RoleOf guesses to be an InfraMachine and that has none of the fields may be
-// something else, such as an inventory of hosts: ask before it is judged.
+// Resembles reports whether a served API version of a CRD has any field of a role, by any contract. Conditions do not count, because every
+// kind may have them. A kind that RoleOf guesses to be an InfraMachine but that has none of the fields may be something else, such as an
+// inventory of hosts: check this first.
 func Resembles(crd *unstructured.Unstructured, role Role) bool {
 	if crd == nil {
 		return false
@@ -99,23 +98,23 @@ func Resembles(crd *unstructured.Unstructured, role Role) bool {
 	return false
 }
 
-// place is one field of a layout, ready to be judged. What it is and where stands in the layout and nowhere else.
+// place is one field of a layout with the data to check it. Its type and path are defined only in the layout.
 type place struct {
 	contract.Place
-	// main is the path that the contract's page names; the others are those of providers in transition.
+	// main is the path in the contract page; the others are those of providers in transition.
 	main contract.Path
-	// shape is what the schema must be.
+	// shape is the required schema.
 	shape shape
 	rule  rule
 }
 
-// fallbackSuffix ends the name of a layout's second field for a datum, which readers look at too.
+// fallbackSuffix is the suffix of a layout's second field for a value, which readers also read.
 const fallbackSuffix = "Fallback"
 
-// provisioned is the field whose fallback matters to pools.
+// provisioned is the field whose fallback matters for pools.
 const provisioned = "Provisioned"
 
-// placesOf returns the fields of a role's layout that have a place, nil for a contract version without a layout.
+// placesOf returns the fields of a role's layout that have a path, nil for a contract version without a layout.
 func placesOf(role Role, v contract.Version) []place {
 	var places []place
 	for _, f := range contract.Places(layoutOf(role, v)) {
@@ -127,7 +126,7 @@ func placesOf(role Role, v contract.Version) []place {
 	return places
 }
 
-// layoutOf returns a pointer to a layout, or nil where the contract has none.
+// layoutOf returns a pointer to a layout, or nil when the contract has none.
 func layoutOf(role Role, v contract.Version) any {
 	switch role {
 	case InfraMachine:
@@ -143,15 +142,15 @@ func layoutOf(role Role, v contract.Version) any {
 	}
 }
 
-// mainPath returns the shortest path: those of providers in transition go through a struct that is named after a contract.
+// mainPath returns the shortest path: those of providers in transition include a struct that is named after a contract.
 func mainPath(paths []contract.Path) contract.Path {
 	return slices.MinFunc(paths, func(a, b contract.Path) int { return len(a.Segments()) - len(b.Segments()) })
 }
 
-// rule is the contract's name of a rule, and what depends on it.
+// rule is the contract's name of a rule, and the consequence of breaking it.
 type rule struct{ name, why string }
 
-// ruleOf names the rule of the contract's page that a field of a layout stands for.
+// ruleOf returns the rule of the contract page for a field of a layout.
 func ruleOf(p contract.Place) rule {
 	const waits = "its owner waits for it to be true, without an end and without an error"
 	known := map[string]rule{
@@ -177,7 +176,7 @@ func ruleOf(p contract.Place) rule {
 	return rule{p.Name, "a reader that cannot read it stops"}
 }
 
-// shapeOf translates the type names of layouts into those of schemas.
+// shapeOf maps the type names of layouts to those of schemas.
 func shapeOf(typeName string) shape {
 	switch typeName {
 	case "string", "time", "duration":

@@ -10,22 +10,22 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// node is a node of a structural OpenAPI schema, in the JSON of a CRD. Every key may hold anything.
+// node is a node of a structural OpenAPI schema as JSON. Every key may have a value of any type.
 type node map[string]any
 
-// kept says what becomes of a value at a place.
+// kept is how the API server treats a value.
 type kept uint8
 
 const (
-	// pruned values are dropped by the API server.
+	// pruned values are dropped.
 	pruned kept = iota
 	// known values have a schema.
 	known
-	// anything is kept as it is, without a schema.
+	// anything is stored unchanged, without a schema.
 	anything
 )
 
-// child returns the schema of a member and what becomes of a value there.
+// child returns the schema of a member and how the API server treats its value.
 func (n node) child(key string) (node, kept) {
 	if properties, ok := n["properties"].(map[string]any); ok {
 		if inner, ok := properties[key].(map[string]any); ok {
@@ -64,7 +64,7 @@ func (n node) typeName() string {
 	}
 }
 
-// walk goes to a place. With pruned, holder is the type that stands in the way, "" when a part of the way is just missing.
+// walk returns the schema at a path. With pruned, holder is the conflicting type of a parent, "" when a parent is missing.
 func (n node) walk(segments []string) (found node, what kept, holder string) {
 	for _, key := range segments {
 		if name := n.typeName(); name != typeObject && name != "" {
@@ -83,17 +83,17 @@ func (n node) walk(segments []string) (found node, what kept, holder string) {
 type apiVersion struct {
 	name      string
 	served    bool
-	hasStatus bool // the status subresource
+	hasStatus bool // has the status subresource
 	schema    node
 }
 
-// keeps reports whether the API server keeps a value at a place.
+// keeps reports whether the API server stores a value at a path.
 func (v apiVersion) keeps(place contract.Path) bool {
 	_, what, holder := v.schema.walk(place.Segments())
 	return what != pruned && holder == ""
 }
 
-// versionsOf returns the versions of a CRD in its order; entries without a name are left out.
+// versionsOf returns the versions of a CRD in its order; entries without a name are ignored.
 func versionsOf(crd map[string]any) []apiVersion {
 	entries, _, _ := unstructured.NestedFieldNoCopy(crd, "spec", "versions")
 	list, _ := entries.([]any)
@@ -123,14 +123,14 @@ const (
 	typeArray   = "array"
 )
 
-// shape is what the contract's type of a value looks like in a schema.
+// shape is the schema that the contract requires for a value.
 type shape struct {
 	name    string // for people: "list of strings"
 	typed   string
 	members []member
 	item    *shape
 	values  *shape   // of a map
-	texts   []string // the only texts that readers know; nil when they take any
+	texts   []string // the texts that readers accept; nil for any text
 }
 
 // member is a member of an object.
@@ -145,15 +145,15 @@ func scalar(typed string) shape { return shape{name: typed, typed: typed} }
 
 func listOf(name string, item shape) shape { return shape{name: name, typed: typeArray, item: &item} }
 
-// objects is the shape of a list of objects.
+// objects returns the shape of a list of objects.
 func objects(name string, members ...member) shape {
 	return listOf("list of "+name, shape{name: typeObject, typed: typeObject, members: members})
 }
 
-// words is the shape of a text that readers know some of.
+// words returns the shape of a text for which readers accept only some values.
 func words(known []string) shape { return shape{name: typeString, typed: typeString, texts: known} }
 
-// addressesShape has the accepted types of the rule "InfraMachine: addresses".
+// addressesShape returns the accepted types of the rule "InfraMachine: addresses".
 func addressesShape() shape {
 	return objects("addresses", member{key: "type", shape: words(addressTypes()), needed: true},
 		member{key: "address", shape: scalar(typeString), needed: true})
@@ -163,7 +163,7 @@ func addressTypes() []string {
 	return []string{"Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"}
 }
 
-// conditionsShape fits both shapes of conditions: only one has an observed generation.
+// conditionsShape accepts both shapes of conditions: only one has an observed generation.
 func conditionsShape() shape {
 	text := scalar(typeString)
 	return objects("conditions", member{key: "type", shape: text, needed: true},
@@ -172,11 +172,11 @@ func conditionsShape() shape {
 		member{key: "observedGeneration", shape: scalar(typeInteger)})
 }
 
-// compareTo lists where the schema of a value differs from the shape that readers expect. It goes no deeper than the shape.
+// compareTo lists the differences between the schema of a value and the shape that readers expect, to the depth of the shape.
 func (s shape) compareTo(n node, at string) []Finding {
 	switch name := n.typeName(); {
 	case name == "", s.typed == "":
-		return nil // values of every type are kept, or read
+		return nil // any type is stored, or read
 	case name != s.typed:
 		return []Finding{{Level: Must, Path: at, Found: name, Want: s.name, Rule: "a value of another type cannot be read"}}
 	}
@@ -193,14 +193,14 @@ func (s shape) compareTo(n node, at string) []Finding {
 	return differ
 }
 
-// compareValues looks at what a map may hold, under a key that no schema names.
+// compareValues checks the values of a map, with a key that no schema names.
 func (s shape) compareValues(n node, at string) []Finding {
 	inner, what := n.child("\x00")
 	if what == pruned {
 		return []Finding{{Level: Should, Path: at, Found: "an object without entries", Want: s.name,
 			Rule: "the API server drops what the schema does not know"}}
 	}
-	return s.values.compareTo(inner, at+"[]") // nothing differs from the schema that is not there
+	return s.values.compareTo(inner, at+"[]") // a missing schema has no differences
 }
 
 func (m member) compareTo(n node, at string) []Finding {
@@ -215,7 +215,7 @@ func (m member) compareTo(n node, at string) []Finding {
 	return m.shape.compareTo(inner, at+"."+m.key)
 }
 
-// compareEnum reports texts that the schema allows although readers refuse them.
+// compareEnum reports texts that the schema allows but readers reject.
 func (s shape) compareEnum(n node, at string) []Finding {
 	if s.texts == nil {
 		return nil
@@ -235,5 +235,5 @@ func (s shape) compareEnum(n node, at string) []Finding {
 		Want: "one of " + strings.Join(s.texts, ", "), Rule: "readers refuse other texts"}}
 }
 
-// nothing is Finding.Found of a place that is missing.
+// nothing is Finding.Found of a missing value.
 const nothing = "nothing"

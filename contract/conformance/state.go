@@ -14,15 +14,15 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// What a Machine's own schema accepts; more makes every write of the Machine fail. Source: the Machine CRD of Cluster API
-// v1.9 and later.
+// Limits of a Machine's own schema: longer values make every write of the Machine fail. Source: the Machine CRD of Cluster API v1.9 and
+// later.
 const (
 	maxProviderID = 512
 	maxAddress    = 256
 	maxDomain     = 256
 )
 
-// state judges what an object says, once its types are in order: what is said together must fit together.
+// state checks the consistency of an object's values, once their types are valid.
 func (j *judge) state(obj map[string]any, v contract.Version) {
 	u := &unstructured.Unstructured{Object: obj}
 	switch j.Role {
@@ -55,7 +55,7 @@ func (j *judge) infraMachine(obj map[string]any, l *contract.InfraMachineLayout,
 	}
 	j.length(at, s.ProviderID, maxProviderID, j.about(l.Version, id))
 	for _, f := range []contract.Field[string]{l.FailureDomain, l.FailureDomainFallback} {
-		text, _, _ := f.Get(obj) // another type was said by the reader of the place
+		text, _, _ := f.Get(obj) // value has reported another type
 		j.length(f.Path().String(), text, maxDomain, j.about(l.Version, domain))
 	}
 	j.addresses(l, s.Addresses)
@@ -86,7 +86,7 @@ func (j *judge) bootstrapConfig(obj map[string]any, l *contract.BootstrapConfigL
 	j.conditions(obj, l.Version, l.Conditions)
 }
 
-// about begins a rule's text.
+// about returns the beginning of a rule's text.
 func (j *judge) about(v contract.Version, rule string) string {
 	return fmt.Sprintf("%s contract %s, %s: ", j.Role, v, rule)
 }
@@ -98,7 +98,7 @@ func (j *judge) length(at, text string, most int, rule string) {
 	}
 }
 
-// addresses judges every address and reports each trouble once, however many addresses have it.
+// addresses checks every address and reports each problem once, however many addresses have it.
 func (j *judge) addresses(l *contract.InfraMachineLayout, addresses []contract.Address) {
 	rule := j.about(l.Version, "addresses")
 	for i, a := range addresses {
@@ -114,8 +114,7 @@ func (j *judge) addresses(l *contract.InfraMachineLayout, addresses []contract.A
 	}
 }
 
-// saidElsewhere finds an object that says at the place of another contract that it is done: a reader of this one
-// waits for ever.
+// saidElsewhere reports an object that reports completion in the field of another contract: a reader of this contract waits forever.
 func (j *judge) saidElsewhere(obj map[string]any, v contract.Version, name string, at contract.Path) {
 	for _, other := range contract.AllVersions() {
 		for _, p := range placesOf(j.Role, other) {
@@ -131,11 +130,11 @@ func (j *judge) saidElsewhere(obj map[string]any, v contract.Version, name strin
 	}
 }
 
-// conditions finds an object that is done but reports nothing about how it fares.
+// conditions reports a completed object without conditions.
 func (j *judge) conditions(obj map[string]any, v contract.Version, f contract.ConditionsField) {
 	list, err := f.Get(obj, nil)
 	if err != nil {
-		return // said by the reader of the place
+		return // value has reported it
 	}
 	if len(list) == 0 {
 		j.find(Should, mainPath(f.Paths()).String(), nothing, "conditions",
@@ -143,7 +142,7 @@ func (j *judge) conditions(obj map[string]any, v contract.Version, f contract.Co
 	}
 }
 
-// maxProviderIDs is how many IDs a MachinePool's own schema accepts. Source: the MachinePool CRD of Cluster API v1.9 and later.
+// maxProviderIDs is the limit of IDs in a MachinePool's own schema. Source: the MachinePool CRD of Cluster API v1.9 and later.
 const maxProviderIDs = 10_000
 
 func (j *judge) infraMachinePool(obj map[string]any, l *contract.InfraMachinePoolLayout, s contract.InfraMachinePoolState) {
@@ -164,7 +163,7 @@ func (j *judge) infraMachinePool(obj map[string]any, l *contract.InfraMachinePoo
 	}
 }
 
-// providerIDs finds IDs that no MachinePool takes.
+// providerIDs reports IDs that no MachinePool accepts.
 func (j *judge) providerIDs(l *contract.InfraMachinePoolLayout, ids []string) {
 	at, rule := l.ProviderIDList.Path().String(), j.about(l.Version, "providerIDList")
 	if len(ids) > maxProviderIDs {
@@ -180,7 +179,7 @@ func (j *judge) providerIDs(l *contract.InfraMachinePoolLayout, ids []string) {
 	}
 }
 
-// readByClusterAPI finds a pool that says that it is done where only the contract's page looks.
+// readByClusterAPI reports a pool that reports completion only in the field of the contract page.
 func (j *judge) readByClusterAPI(obj map[string]any, l *contract.InfraMachinePoolLayout) {
 	old := contract.LayoutsOf(contract.V1Beta1).InfraMachinePool.Provisioned
 	if done, _, _ := old.Get(obj); !done {
@@ -189,7 +188,7 @@ func (j *judge) readByClusterAPI(obj map[string]any, l *contract.InfraMachinePoo
 	}
 }
 
-// template judges whether objects can be made from a template, by making one.
+// template checks that objects can be made from a template, by making one.
 func (j *judge) template(u *unstructured.Unstructured, v contract.Version) {
 	const rule = "template resource definition"
 	_, err := contract.FromTemplate(u, contract.Clone{Name: "clone"})

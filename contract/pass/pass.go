@@ -7,23 +7,23 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// Scope is one pass over one object of a kind with the state S and the update U. The Scope of each kind, such as machine.Scope, embeds
-// it. A Scope belongs to one pass and is not safe for concurrent use.
+// Scope is one pass over one object of a kind with the state S and the update U. The Scope of each kind, such as machine.Scope, embeds it.
+// A Scope belongs to one pass and is not safe for concurrent use.
 type Scope[S, U any] = engine.Scope[S, U]
 
-// Ports are what every reconciler needs of the manager it runs in. The Ports of each kind embed them.
+// Ports are the dependencies of every reconciler on its manager. The Ports of each kind embed them.
 type Ports = engine.Ports
 
-// Options are what all reconcilers can be told. The Options of each kind embed them:
+// Options are the settings of all reconcilers. The Options of each kind embed them:
 //
 //	options := machine.Options{Options: pass.Options{StatusDelay: -1}}
 //	options.Name = "boxes"
 type Options = engine.Options
 
-// PortsFromManager returns the ports that a manager has, without those of Clusters.
+// PortsFromManager returns the ports of a manager, without those of Clusters.
 func PortsFromManager(mgr ctrl.Manager) Ports { return engine.PortsFromManager(mgr) }
 
-// Metrics count the passes of all reconcilers they are given to, by kind and result. Safe for concurrent use.
+// Metrics count the passes of all reconcilers that share them, by kind and result. Safe for concurrent use.
 type Metrics = engine.Metrics
 
 // MetricsOptions configure Metrics. The zero value is ready for use.
@@ -35,8 +35,8 @@ func NewMetrics(o MetricsOptions) *Metrics { return engine.NewMetrics(o) }
 // DefaultStatusDelay is the default of the option StatusDelay of each kind.
 const DefaultStatusDelay = engine.DefaultStatusDelay
 
-// Clusters reads the Clusters that objects name, from the manager's cache. Its methods Of and Source are what Ports.ClusterOf and
-// Ports.ClusterEvents take. Safe for concurrent use.
+// Clusters reads the Clusters that objects refer to, from the manager's cache. Its methods Of and Source are values for Ports.ClusterOf and
+// Ports.ClusterEvents. Safe for concurrent use.
 type Clusters = external.Clusters
 
 // ClusterOptions configure Clusters. The zero value reads Cluster API's Clusters of any served version.
@@ -50,20 +50,20 @@ func ClustersFromManager(mgr ctrl.Manager, o ClusterOptions) (*Clusters, error) 
 	return external.ClustersFromManager(mgr, o)
 }
 
-// ClusterView is what is known about a Cluster, as Ports.ClusterOf returns it for an own kind of Cluster.
+// ClusterView is the state of a Cluster that Ports.ClusterOf returns, for your own kind of Cluster.
 type ClusterView = external.ClusterView
 
 // Presence is whether an object is known to exist.
 type Presence = external.Presence
 
-// Values of Presence: the API server has the object, the API server said that it has none, and nothing is known.
+// Values of Presence: the object exists on the API server, the API server returned NotFound, and unknown.
 const (
 	Present = external.Present
 	Absent  = external.Absent
 	Unread  = external.Unread
 )
 
-// ClusterMapper returns what to reconcile when a Cluster changes. Ports.ClusterEvents takes it.
+// ClusterMapper returns the objects to reconcile when a Cluster changes. Ports.ClusterEvents takes it.
 type ClusterMapper = external.ClusterMapper
 
 // Reasons of conditions about the objects that an object refers to.
@@ -77,23 +77,24 @@ const (
 	ReasonVersionNotServed     = external.ReasonVersionNotServed
 )
 
-// Step is one part of a reconciler, with a name. P is the Scope of its kind, such as *machine.Scope.
+// Step is one named part of a reconciler. P is the Scope of its kind, such as *machine.Scope.
 type Step[P any] = engine.Step[P]
 
-// Steps are the steps of a pass, in their order: machine.Steps and its like return them. A method returns a changed copy, and never fails:
-// the copy keeps what is wrong with the change, and New of the kind's package returns it. The error matches ErrNoStep for a name that the
-// list does not have. A list is not changed, and safe for concurrent use.
+// Steps are the steps of a pass in order, as returned by machine.Steps and similar functions. A method returns a changed copy and never
+// fails: the copy holds the error, and New of the kind's package returns it. The error matches ErrNoStep for a name that is not in the
+// list. A list is immutable and safe for concurrent use.
 type Steps[P any] = engine.Steps[P]
 
 // StepFunc does one thing for one object. It is called in every pass that the step's Life includes, from several goroutines for different
-// objects, also when it has already done its work: a step with a one-time action must check whether that action already ran. An error is
+// objects, and also after it has done its work: a step with a one-time action must check whether that action already ran. An error is
 // retried with back-off.
 type StepFunc[P any] = engine.StepFunc[P]
 
 // Result is how a pass continues after a step.
 type Result = engine.Result
 
-// For which objects a step runs: objects that are not being deleted, objects that are being deleted, and both.
+// Values of Life, which selects the objects that a step runs for: objects that are not being deleted, objects that are being deleted, and
+// both.
 const (
 	InRunning  = engine.InRunning
 	InDeletion = engine.InDeletion
@@ -103,7 +104,7 @@ const (
 // ErrNoStep matches the error for a name that is not in the list of steps.
 var ErrNoStep = engine.ErrNoStep
 
-// Position returns the position of the step with a name that runs in a Life, -1 without one.
+// Position returns the position of the step with a name that runs in a Life, -1 if there is none.
 func Position[P any](steps []Step[P], name string, life engine.Life) int {
 	return engine.Position(steps, name, life)
 }
