@@ -1,5 +1,5 @@
-// Package pass has what all reconcilers of this library share and an embedder touches. In a pass, a reconciler reads one object and its
-// dependencies, decides, acts, and writes the object.
+// Package pass exports what the reconcilers of all kinds share: steps, scopes, ports and options. In a pass, a reconciler reads one object
+// and its dependencies, decides, acts, and writes the object.
 //
 //   - [Steps] are the named parts of a pass. Methods of the list insert, replace and remove a [Step]. A step written for Machines can be
 //     inserted for sets or pools in the same way.
