@@ -8,7 +8,7 @@ const (
 	Running      Phase = "Running"
 	Updating     Phase = "Updating"
 	Deleting     Phase = "Deleting"
-	// Deleted is never set by a controller of Cluster API; Kubermatic's life ends in it.
+	// Deleted is never set by a controller of Cluster API. It is the last phase of Kubermatic.
 	Deleted Phase = "Deleted"
 	// Failed is not set by Cluster API since v1.11.
 	Failed Phase = "Failed"
@@ -18,7 +18,7 @@ const (
 
 func deleting(f Facts) bool { return f.Deleting }
 
-// begun are the rules of a Machine whose Node has not joined, which no dialect but the oldest has changed.
+// begun returns the rules for a Machine whose Node has not joined. All dialects but the oldest share them.
 func begun() []Rule[Facts] {
 	return []Rule[Facts]{
 		{Decision{Provisioned, "InfrastructureProvisioned", GateNode}, func(f Facts) bool { return f.HasProviderID }},
@@ -59,18 +59,18 @@ var (
 
 // ClusterAPI returns the phases of current Cluster API. The table is shared and immutable.
 //
-// Cluster API computes them by letting later rules override earlier ones over the stored phase (setMachinePhase in its
-// Machine controller, v1.13); this table asks the same questions in the opposite order. The two differ only where none of
-// Cluster API's rules holds and it keeps the stored phase. Here such a Machine is Provisioned when its infrastructure was
-// reported as provisioned without a provider ID, and Pending otherwise.
+// In Cluster API, later rules override earlier ones and the stored phase (setMachinePhase in its Machine controller, v1.13); this table has
+// the same conditions in the opposite order. The two differ only when none of Cluster API's rules applies, so that it retains the stored
+// phase. Here such a Machine is Provisioned when its infrastructure was reported as provisioned without a provider ID, and Pending
+// otherwise.
 func ClusterAPI() *Table[Facts] { return &clusterAPI }
 
-// ClusterAPIV1Beta1 returns the phases of Cluster API up to v1.10, where a reported failure is a phase and an update in place is
-// none. The table is shared and immutable.
+// ClusterAPIV1Beta1 returns the phases of Cluster API up to v1.10, where a reported failure is a phase and an in-place update is none. The
+// table is shared and immutable.
 func ClusterAPIV1Beta1() *Table[Facts] { return &clusterAPIV1Beta1 }
 
-// ClusterAPIV1Alpha3 returns the phases of Cluster API v0.3, which Cluster API's page on the Machine controller still describes: a
-// Machine is Provisioned when its Node appears, and Running when its infrastructure is ready as well. One whose infrastructure is
-// ready and whose Node is awaited is Provisioning still. A Node is found before that only where a step records the provider ID before
-// that: the standard steps of package machine wait for the infrastructure. The table is shared and immutable.
+// ClusterAPIV1Alpha3 returns the phases of Cluster API v0.3, which Cluster API's page on the Machine controller still describes: a Machine
+// is Provisioned when its Node appears, and Running when its infrastructure is ready as well. While its infrastructure is ready but its
+// Node is missing, it is Provisioning. A Node appears before the infrastructure is ready only if a custom step records the provider ID
+// earlier: the standard steps of package machine wait for the infrastructure. The table is shared and immutable.
 func ClusterAPIV1Alpha3() *Table[Facts] { return &clusterAPIV1Alpha3 }

@@ -1,31 +1,30 @@
 package phases
 
-// Phases of Gardener's machine-controller-manager that others do not have. Rule: status.currentStatus.phase in
-// machine.sapcloud.io/v1alpha1.
+// Phases that only Gardener's machine-controller-manager has. Rule: status.currentStatus.phase in machine.sapcloud.io/v1alpha1.
 const (
 	CrashLoopBackOff Phase = "CrashLoopBackOff"
 	Terminating      Phase = "Terminating"
 	InPlaceUpdating  Phase = "InPlaceUpdating"
-	// InPlaceUpdateSuccessful is never computed here: the end of an update that succeeded is a healthy Node.
+	// InPlaceUpdateSuccessful is never computed here: after a successful update, the Machine is Running when its Node is healthy.
 	InPlaceUpdateSuccessful Phase = "InPlaceUpdateSuccessful"
 	InPlaceUpdateFailed     Phase = "InPlaceUpdateFailed"
 )
 
-// GardenerFacts are what a phase depends on in Gardener's dialect.
+// GardenerFacts are the input of Gardener's dialect.
 type GardenerFacts struct {
-	// Deleting: deletion was asked for.
+	// Deleting: deletion was requested.
 	Deleting bool
-	// HasInstance: the VM exists and was initialised, and its Node's name is recorded.
+	// HasInstance: the VM exists and is initialized, and the name of its Node is recorded.
 	HasInstance bool
-	// CreateFailed: the last attempt to create or initialise the VM failed.
+	// CreateFailed: the last attempt to create or initialize the VM failed.
 	CreateFailed bool
 	// Joined: the Node was healthy before.
 	Joined bool
-	// Healthy: the Node exists, is Ready, and none of the watched conditions is wrong.
+	// Healthy: the Node exists and is Ready, and no watched condition reports a problem.
 	Healthy bool
-	// WasFailed: the Machine was Failed with the Node that it has.
+	// WasFailed: the Machine was Failed with its current Node.
 	WasFailed bool
-	// UpdateStarted: the Node was drained for an update in place that has not ended well; UpdateFailed: it failed.
+	// UpdateStarted: the Node was drained for an in-place update that has not succeeded. UpdateFailed: the update has failed.
 	UpdateStarted, UpdateFailed bool
 }
 
@@ -42,7 +41,7 @@ var gardener = Table[GardenerFacts]{rules: []Rule[GardenerFacts]{
 	{Decision{Pending, "CreatingInstance", GateInfrastructure}, nil},
 }}
 
-// Gardener returns the phases of Gardener's machine-controller-manager. Where that one keeps the phase of before, a fact says what
-// happened before: a Machine that Joined is Unknown and not Pending when its Node is unhealthy, and one that WasFailed is Failed until its
-// Node is healthy. A Machine without an instance, which it shows as the empty phase, is Pending here. The table is shared and immutable.
+// Gardener returns the phases of Gardener's machine-controller-manager. Where that controller retains the previous phase, this table uses a
+// fact: a Machine that Joined is Unknown and not Pending when its Node is unhealthy, and one that WasFailed is Failed until its Node is
+// healthy. A Machine without an instance, which has an empty phase there, is Pending here. The table is shared and immutable.
 func Gardener() *Table[GardenerFacts] { return &gardener }

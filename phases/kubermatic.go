@@ -1,22 +1,22 @@
 package phases
 
-// Phases of Kubermatic's machine-controller that Cluster API does not have. Rule: the states of its architecture page.
+// Phases that Kubermatic's machine-controller has and Cluster API does not. Rule: the states of its architecture page.
 const (
 	Validating Phase = "Validating"
 	Joining    Phase = "Joining"
 )
 
-// KubermaticFacts are what a phase depends on in Kubermatic's dialect.
+// KubermaticFacts are the input of Kubermatic's dialect.
 type KubermaticFacts struct {
-	// Deleting: deletion was asked for. Gone: instance and Node no longer exist.
+	// Deleting: deletion was requested. Gone: instance and Node no longer exist.
 	Deleting, Gone bool
-	// Failed: a terminal error was reported, such as a configuration that is not valid (status.errorReason).
+	// Failed: a terminal error was reported, such as an invalid configuration (status.errorReason).
 	Failed bool
 	// Held: the Machine is paused, or its initializers annotation is not empty.
 	Held bool
 	// Valid: defaults were applied and the provider accepted the spec.
 	Valid bool
-	// HasInstance: an instance was created. HasAddresses: it reports at least one usable address.
+	// HasInstance: an instance was created. HasAddresses: the instance has at least one usable address.
 	HasInstance, HasAddresses bool
 	// HasNode: status.nodeRef is set. NodeWasReady: that Node was Ready at least once.
 	HasNode, NodeWasReady bool
@@ -35,7 +35,7 @@ var kubermatic = Table[KubermaticFacts]{rules: []Rule[KubermaticFacts]{
 	{Decision{Validating, "WaitingForValidation", GateValidation}, nil},
 }}
 
-// Kubermatic returns the phases of Kubermatic's machine-controller: the six states of its architecture page, which its code does
-// not compute, and the two that their users need besides: Failed, which cluster-autoscaler acts on, and Pending. A Running Machine
-// whose Node is no longer Ready stays Running: a condition tells. The table is shared and immutable.
+// Kubermatic returns the phases of Kubermatic's machine-controller: the six states of its architecture page, which its code does not
+// compute, and two more that users need: Failed, which cluster-autoscaler acts on, and Pending. A Running Machine whose Node is no longer
+// Ready stays Running: a condition reports that. The table is shared and immutable.
 func Kubermatic() *Table[KubermaticFacts] { return &kubermatic }

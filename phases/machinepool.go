@@ -1,23 +1,23 @@
 package phases
 
-// Phases that only pools of Machines have. Rule: MachinePool status.phase in cluster.x-k8s.io/v1beta2.
+// Phases that only MachinePools have. Rule: MachinePool status.phase in cluster.x-k8s.io/v1beta2.
 const (
 	ScalingUp   Phase = "ScalingUp"
 	ScalingDown Phase = "ScalingDown"
-	// Scaling is the phase of a pool whose size another controller decides, such as a cloud's own autoscaler.
+	// Scaling is the phase of a pool whose size another controller sets, such as a cloud's autoscaler.
 	Scaling Phase = "Scaling"
 )
 
 // GateReplicas means that the number of ready Nodes differs from the desired number.
 const GateReplicas Gate = "Replicas"
 
-// PoolFacts are what the phase of a pool depends on.
+// PoolFacts are the input for the phase of a pool.
 type PoolFacts struct {
-	// Deleting: deletion was asked for.
+	// Deleting: deletion was requested.
 	Deleting bool
-	// Failed: the provider reports, now, a failure that does not go away by itself.
+	// Failed: the provider currently reports a permanent failure.
 	Failed bool
-	// BootstrapReady: the bootstrap data exists, or the user gave it.
+	// BootstrapReady: the bootstrap data exists, or the user provided it.
 	BootstrapReady bool
 	// InfrastructureReady: the provider has reported the group as provisioned, at least once.
 	InfrastructureReady bool
@@ -25,7 +25,7 @@ type PoolFacts struct {
 	HasNode bool
 	// Sized: the desired number of replicas is known.
 	Sized bool
-	// TooFew and TooMany compare that number with the Nodes that are ready; at most one of them is true.
+	// TooFew and TooMany: there are fewer, or more, ready Nodes than desired replicas. At most one is true.
 	TooFew, TooMany bool
 	// ManagedElsewhere: another controller manages the number of replicas.
 	ManagedElsewhere bool
@@ -50,8 +50,7 @@ func (f PoolFacts) mismatch() bool {
 
 // MachinePool returns the phases of a pool. The table is shared and immutable.
 //
-// The words and the order of the questions are those of Cluster API's MachinePool controller (v1.13), which lets later rules
-// override earlier ones over the stored phase and so never leaves some phases: a pool whose infrastructure is no longer reported
-// as ready, or that was Failed once. Here the phase follows from facts alone. Failed, which Cluster API has not set since v1.11, is a
-// pool whose provider reports a failure at this moment, and ends with it.
+// The phases and their order are those of Cluster API's MachinePool controller (v1.13). There, later rules override earlier ones and the
+// stored phase, so that some phases never end: that of a pool whose infrastructure is no longer reported as ready, and Failed. Here the
+// phase depends on facts only. Failed, which Cluster API has not set since v1.11, applies while the provider reports a failure.
 func MachinePool() *Table[PoolFacts] { return &clusterAPIPool }

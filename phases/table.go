@@ -6,23 +6,22 @@ import (
 	"slices"
 )
 
-// Rule gives its Decision when When holds.
+// Rule applies its Decision when When returns true.
 type Rule[F comparable] struct {
-	// Decision needs a Phase.
+	// Decision requires a Phase.
 	Decision
-	// When must be pure; nil always holds.
+	// When must be pure; nil always matches.
 	When func(F) bool
 }
 
-// Table is an ordered list of rules over facts F, made by New. It is immutable and safe for concurrent use. The zero Table has
-// no rules and no phases.
+// Table is an ordered list of rules over facts F, made by New. It is immutable and safe for concurrent use. The zero Table has no rules.
 type Table[F comparable] struct{ rules []Rule[F] }
 
-// errNoDefault is the error of New for a table that leaves some facts without a phase.
+// errNoDefault is the error of New for a table without a phase for some facts.
 var errNoDefault = errors.New("the last rule must always hold (When nil)")
 
-// New returns a table of the given rules, of which it keeps a copy. Every rule has a phase, and the last rule has a nil When. The error
-// joins all that is wrong.
+// New returns a table with a copy of the given rules. Every rule must have a phase, and the last rule a nil When. The error joins all
+// problems.
 func New[F comparable](rules ...Rule[F]) (*Table[F], error) {
 	var errs []error
 	for i, r := range rules {
@@ -39,7 +38,7 @@ func New[F comparable](rules ...Rule[F]) (*Table[F], error) {
 	return &Table[F]{rules: slices.Clone(rules)}, nil
 }
 
-// first returns the rule that decides, -1 without one.
+// first returns the index of the first matching rule, -1 if there is none.
 func (t *Table[F]) first(f F) int {
 	for i := range t.rules {
 		if t.rules[i].When == nil || t.rules[i].When(f) {
@@ -49,8 +48,7 @@ func (t *Table[F]) first(f F) int {
 	return -1
 }
 
-// Compute returns the decision of the first rule that holds, for a table of New always one with a phase. It allocates
-// nothing unless a rule does.
+// Compute returns the decision of the first matching rule; a table of New always has one. It allocates nothing unless a rule does.
 func (t *Table[F]) Compute(f F) Decision {
 	if at := t.first(f); at >= 0 {
 		return t.rules[at].Decision
@@ -58,5 +56,5 @@ func (t *Table[F]) Compute(f F) Decision {
 	return Decision{}
 }
 
-// Rules returns a copy of the rules, for an embedder to insert its own and make a dialect with New.
+// Rules returns a copy of the rules, to derive another dialect with New.
 func (t *Table[F]) Rules() []Rule[F] { return slices.Clone(t.rules) }
