@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claims returns the identities of the Machines that have a Node's provider ID, from a reconciler's cache of Machines. The order does not
-// matter. Additional Machines are allowed, and so is the Machine that is being resolved. It is called only for a Node that was found.
+// Claims returns the identities of the Machines that have a Node's provider ID, in any order, from a reconciler's cache of Machines. It may
+// also return other Machines and the Machine that is being resolved. It is called only for a Node that was found.
 type Claims func(node *corev1.Node) []Identity
 
 // Claim is another Machine that claims the same Node.
@@ -19,10 +19,9 @@ type Claim struct {
 	Recorded bool
 }
 
-// contested checks a match against the claims of other Machines. A Machine keeps a Node that only it has recorded by
-// UID. Otherwise no Machine gets the Node until a person resolves the conflict: two Machines that drain, delete or
-// label one Node do more harm than one that waits. A Machine that is being deleted claims its Node until the Machine is
-// gone.
+// contested checks a match against the claims of other Machines. A Machine retains a Node that only it has recorded by UID. Otherwise no
+// Machine gets the Node until a person resolves the conflict: two Machines that drain, delete or label one Node do more harm than one that
+// waits. A Machine that is being deleted claims its Node until the Machine is gone.
 func (r Rules) contested(id Identity, m Match, claims Claims) Match {
 	if claims == nil {
 		return m
@@ -53,7 +52,7 @@ func (r Rules) rivals(id Identity, node *corev1.Node, all []Identity) []Claim {
 	return slices.CompactFunc(rivals, func(a, b Claim) bool { return a.Machine == b.Machine })
 }
 
-// recorded compares only the UID: it is unique, and the name may be recorded later.
+// recorded compares only the UID, which is unique; the name may be recorded later.
 func recorded(id Identity, node *corev1.Node) bool {
 	return id.Current.UID != "" && id.Current.UID == node.UID
 }

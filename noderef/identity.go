@@ -9,7 +9,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// RefTo returns the reference to a Node, and the zero one for nil.
+// RefTo returns the reference to a Node, the zero reference for nil.
 func RefTo(node *corev1.Node) contract.NodeRef {
 	if node == nil {
 		return contract.NodeRef{}
@@ -17,24 +17,24 @@ func RefTo(node *corev1.Node) contract.NodeRef {
 	return contract.NodeRef{Name: node.Name, UID: node.UID}
 }
 
-// Identity is what a Machine knows about its Node. It is read, never changed or kept.
+// Identity is the part of a Machine that identifies its Node. It is neither changed nor retained.
 type Identity struct {
 	// Machine is the name of the Machine. Claims with this name are its own.
 	Machine types.NamespacedName
 	// ProviderID is the provider ID that the infrastructure reported, unchanged. Empty means that there is none yet.
 	ProviderID string
-	// Current is the Node that was recorded for the Machine in an earlier pass, if any. Its UID is empty where another system wrote it by
-	// name only, as Cluster API does.
+	// Current is the Node that was recorded for the Machine in an earlier pass, if any. Its UID is empty if another system, such as Cluster
+	// API, recorded only the name.
 	Current contract.NodeRef
-	// Deleting means that the Machine is being deleted, and Gone that its instance no longer exists: several Nodes with
-	// its provider ID are of one instance then, as after a change of its host name. The recorded one is the Machine's,
-	// and when it is gone each of the others, one after the other.
+	// Deleting means that the Machine is being deleted, and Gone that its instance no longer exists. Several Nodes with its provider ID then
+	// belong to one instance, as after a change of its host name. The recorded Node is used first, and when it is gone the others, one after
+	// the other.
 	Deleting, Gone bool
 }
 
-// ValidProviderID reports whether a provider ID names an instance. The empty ID does not, and neither does a scheme
-// that is followed only by slashes and blanks: vSphere's cloud controller has set "vsphere://"
-// (kubernetes/cloud-provider-vsphere#521), which many Nodes would share.
+// ValidProviderID reports whether a provider ID names an instance. The empty ID does not, and neither does a scheme followed only by
+// slashes and white space: vSphere's cloud controller has set "vsphere://" (kubernetes/cloud-provider-vsphere#521), which many Nodes would
+// share.
 //
 // A scheme is not required: Oracle's provider IDs are plain OCIDs.
 func ValidProviderID(id string) bool {

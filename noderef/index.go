@@ -23,8 +23,8 @@ var _ Lookup = (*Index)(nil)
 // NewIndex returns an empty index for Nodes that are looked up with these rules.
 func NewIndex(rules Rules) *Index { return &Index{rules: rules} }
 
-// BuildIndex returns an index of the Nodes for the zero [Rules]. It does not keep the slice. If two Nodes have the same
-// name, the last one is used.
+// BuildIndex returns an index of the Nodes for the zero [Rules]. It does not retain the slice. If two Nodes have the same name, the last
+// one is used.
 func BuildIndex(nodes []*corev1.Node) *Index {
 	x := &Index{}
 	for _, n := range nodes {

@@ -12,7 +12,7 @@ type Outcome uint8
 const (
 	// Unknown is the zero value. Resolve never returns it; treat it like [Ambiguous].
 	Unknown Outcome = iota
-	// Matched means that one Node is the Machine's: the recorded one, or the first one.
+	// Matched means that the Machine has a Node: the recorded one or, without a record, the first one.
 	Matched
 	// Readopted means that one Node has the provider ID, but another UID or name than the recorded Node. It is the
 	// Machine's Node; see [Match.Record].
@@ -21,7 +21,7 @@ const (
 	NotFound
 	// NoProviderID means that the Machine has no provider ID yet, or one that names no instance.
 	NoProviderID
-	// Ambiguous means that several Nodes match, see [Match.Candidates], and that it matters which one is the Machine's.
+	// Ambiguous means that several Nodes match, see [Match.Candidates], and that the choice between them matters.
 	Ambiguous
 	// Stale means that no Node matches, and that a Node with the recorded name exists but has another provider ID (or
 	// none) or another UID. That Node is [Match.Other]; it does not belong to the Machine and must not be changed.
@@ -46,14 +46,13 @@ type Match struct {
 	Outcome Outcome
 	// Node is the Machine's Node. It is set for Matched and Readopted, and nil for every other outcome.
 	Node *corev1.Node
-	// Record means that Node differs from the recorded reference, or that there was no reference or one without a UID.
-	// The caller stores RefTo(Node) first, and acts destructively only in a later pass.
+	// Record means that Node differs from the recorded reference, or that the reference is missing or has no UID. The caller stores
+	// RefTo(Node) first, and acts destructively only in a later pass.
 	Record bool
 	// Candidates are the Nodes that match, sorted by name. Only set when the outcome is Ambiguous.
 	Candidates []*corev1.Node
-	// Other is a Node that is not the Machine's and that is worth reporting: for Stale the Node with the recorded name,
-	// for Claimed the contested Node, and for Readopted the previously recorded Node if it still exists (the provider ID
-	// of the Machine changed).
+	// Other is a Node to report that does not belong to the Machine: for Stale the Node with the recorded name, for Claimed the contested
+	// Node, and for Readopted the previously recorded Node if it still exists (the provider ID of the Machine changed).
 	Other *corev1.Node
 	// Rivals are the other Machines that claim the Node, sorted. They are set for Claimed, and for a Node that matched
 	// because only this Machine has recorded it.
@@ -63,13 +62,11 @@ type Match struct {
 // Found reports whether the Machine has a Node: the outcome is Matched or Readopted.
 func (m Match) Found() bool { return m.Node != nil }
 
-// Resolve finds a Machine's Node: the only one with its provider ID, which no other Machine may claim; of several see
-// [Identity]. claims may be
-// nil: then other Machines are not considered. Resolve allocates nothing unless a Canonical rewrites the ID or another
+// Resolve finds a Machine's Node: the only one with its provider ID, which no other Machine may claim. For several Nodes see [Identity].
+// claims may be nil: then other Machines are not considered. Resolve allocates nothing unless a Canonical rewrites the ID or another
 // Machine claims the Node; it calls claims only for a Node that was found.
 //
-// Call Resolve only when the lookup is complete: with an index that has not seen all Nodes it returns NotFound for a
-// Node that exists.
+// Call Resolve only when the lookup is complete: with an incomplete index it returns NotFound for a Node that exists.
 func (r Rules) Resolve(id Identity, nodes Lookup, claims Claims) Match {
 	if !ValidProviderID(id.ProviderID) {
 		return Match{Outcome: NoProviderID}
@@ -85,8 +82,7 @@ func (r Rules) Resolve(id Identity, nodes Lookup, claims Claims) Match {
 	}
 }
 
-// several decides between Nodes with one provider ID. Which of them runs on the instance is not known; in a deletion that
-// does not matter.
+// several decides between Nodes with one provider ID. Which of them runs on the instance is unknown; in a deletion it does not matter.
 func (r Rules) several(id Identity, found []*corev1.Node, nodes Lookup, claims Claims) Match {
 	if id.Deleting {
 		for _, node := range found {

@@ -2,13 +2,12 @@ package noderef
 
 import corev1 "k8s.io/api/core/v1"
 
-// Rules define which Node is a Machine's. The zero Rules accept only an equal provider ID. The index, the lookups and
-// the [Claims] of one cluster must use the same rules; if they differ, Nodes are missed, but never mixed up. Rules are
-// safe for concurrent use.
+// Rules define which Node belongs to a Machine. The zero Rules match only equal provider IDs. The index, the lookups and the [Claims] of
+// one cluster must use the same rules; if they differ, Nodes are missed, but never confused. Rules are safe for concurrent use.
 type Rules struct {
-	// Canonical turns a valid provider ID into the key by which it is compared and indexed, on both sides. It returns an
-	// ID of an unknown form unchanged, returns the same key for two IDs only if they name the same instance, and has no
-	// side effects. Default nil: IDs are opaque. Then two forms of one ID differ, and a Machine waits for its Node.
+	// Canonical normalizes a valid provider ID to the key by which it is compared and indexed. It must return an ID of an unknown form
+	// unchanged, must return the same key for two IDs only if they name the same instance, and must have no side effects. Default nil: IDs are
+	// opaque. Then two forms of one ID differ, and a Machine waits for its Node.
 	Canonical func(providerID string) string
 }
 
@@ -23,7 +22,7 @@ func (r Rules) Key(providerID string) string {
 	return r.Canonical(providerID)
 }
 
-// Same reports whether two provider IDs name the same instance. IDs that name none are never the same.
+// Same reports whether two provider IDs name the same instance. It is false for IDs that name no instance.
 func (r Rules) Same(a, b string) bool {
 	if a == b {
 		return ValidProviderID(a)

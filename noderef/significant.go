@@ -8,16 +8,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Significant reports whether a change of a Node can change a decision about its Machine. It filters Node events: a
-// kubelet's heartbeat is not significant and causes no reconciliation.
+// Significant reports whether a change of a Node can change a decision about its Machine. It filters Node events: a kubelet's heartbeat is
+// not significant and causes no reconciliation.
 //
-// Significant are: the creation, deletion or replacement of a Node and the start of its deletion; its provider ID,
-// labels, taints (but not TimeAdded), unschedulable, addresses and node info (but not swap); the status of any
-// condition, because health checks may use any type; that an annotation comes or goes, and the value of those of Cluster API and this
-// module. Not significant are the values of other annotations, in which agents of networks and devices write their heartbeats, capacity,
-// images, volumes, reasons, messages and times. Either Node may be nil. It allocates nothing.
+// Significant changes are: the creation, deletion or replacement of a Node and the start of its deletion; its provider ID, labels, taints
+// (but not TimeAdded), unschedulable, addresses and node info (but not swap); the status of any condition, because health checks may use
+// any type; the addition or removal of an annotation, and the values of those of Cluster API and this module. Not significant are the
+// values of other annotations, in which agents of networks and devices write their heartbeats, and capacity, images, volumes, reasons,
+// messages and times. Either Node may be nil. It allocates nothing.
 //
-// statusOnly is for a reader that judges many Nodes at once, and none by its labels, annotations and taints: changes of these do not count.
+// statusOnly ignores changes of labels, annotations and taints, for a reader that watches many Nodes at once and does not use them.
 func Significant(old, updated *corev1.Node, statusOnly bool) bool {
 	if old == nil || updated == nil {
 		return old != updated
@@ -83,14 +83,14 @@ func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// sameInfo leaves out the swap, which is a pointer: every decoded Node has its own, so that every heartbeat would be a change.
+// sameInfo ignores the swap, which is a pointer: every decoded Node has its own, so every heartbeat would be a change.
 func sameInfo(a, b *corev1.NodeSystemInfo) bool {
 	x, y := *a, *b
 	x.Swap, y.Swap = nil, nil
 	return x == y
 }
 
-// Ready reports whether the Node's Ready condition is True. A nil Node, and one without that condition, is not ready.
+// Ready reports whether the Node's Ready condition is True. It is false for a nil Node.
 func Ready(node *corev1.Node) bool {
 	if node == nil {
 		return false

@@ -9,18 +9,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Clusters holds a connection to every workload cluster that is in use. A cluster is in use while callers call Get for it, or a Mapper of a
-// Source returns requests for it. A cluster that was not in use for ten minutes is disconnected. T is the type of the value that
-// Options.Setup returns for a connection.
+// Clusters holds a connection to every workload cluster in use. A cluster is in use while callers call Get for it, or a Mapper of a Source
+// returns requests for it. After ten minutes without use it is disconnected. T is the type of the value that Options.Setup returns for a
+// connection.
 //
-// A Clusters is a manager.Runnable that does not need leader election. It is safe for concurrent use. Create one with
-// [New].
+// A Clusters is a manager.Runnable that does not need leader election. It is safe for concurrent use. Create one with [New].
 type Clusters[T any] struct {
 	options Options[T]
 	running sync.WaitGroup
 
 	mu    sync.Mutex
-	life  context.Context //nolint:containedctx // that of Start; nil before
+	life  context.Context //nolint:containedctx // the context of Start; nil before
 	links map[types.NamespacedName]*link[T]
 
 	sinks sync.Map // of started Sources, *sink
@@ -31,8 +30,7 @@ var (
 	_ manager.LeaderElectionRunnable = (*Clusters[struct{}])(nil)
 )
 
-// New returns a Clusters that connects to nothing before [Clusters.Start]. The error reports everything that is wrong
-// with the options.
+// New returns a Clusters that connects to nothing before [Clusters.Start]. The error reports all problems of the options.
 func New[T any](options Options[T]) (*Clusters[T], error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("new clusters: %w", err)
@@ -40,8 +38,8 @@ func New[T any](options Options[T]) (*Clusters[T], error) {
 	return &Clusters[T]{options: options, links: map[types.NamespacedName]*link[T]{}}, nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable. A replica that is not the leader calls no Get, so
-// nothing is connected.
+// NeedLeaderElection implements manager.LeaderElectionRunnable. A replica that is not the leader does not call Get, so it has no
+// connections.
 func (c *Clusters[T]) NeedLeaderElection() bool { return false }
 
 // Start runs until ctx ends, and returns when all its goroutines have ended. It can be called once.
@@ -65,7 +63,7 @@ func (c *Clusters[T]) Start(ctx context.Context) error {
 	return nil
 }
 
-// launch needs mu, and does nothing before Start or after its end.
+// launch starts the goroutine of a link. It requires mu, and does nothing before Start or after its end.
 func (c *Clusters[T]) launch(l *link[T]) {
 	if c.life == nil || c.life.Err() != nil {
 		return
@@ -78,10 +76,9 @@ func (c *Clusters[T]) launch(l *link[T]) {
 	})
 }
 
-// Get returns what is known about a cluster, without waiting and without a request. The first Get starts the connection
-// in the background; a Source reports changes. When the cluster is not connected, the error is a *NotConnectedError: it
-// matches ErrNotConnected and its cause, such as ErrNoKubeconfig. The view is valid in any case: it tells when the
-// cluster was last seen.
+// Get returns the state of a cluster, without waiting and without a request. The first Get starts the connection in the background; a
+// Source reports changes. When the cluster is not connected, the error is a *NotConnectedError: it matches ErrNotConnected and its cause,
+// such as ErrNoKubeconfig. The view is valid in any case: it has the time when the cluster was last seen.
 func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
 	c.mu.Lock()
 	if c.life != nil && c.life.Err() != nil {
@@ -111,7 +108,7 @@ func (l *link[T]) look() (View[T], error) {
 	return view, nil
 }
 
-// changed is the callback of a notifier: the next attempt comes at once.
+// changed is the callback of a notifier: it causes an immediate attempt.
 func (c *Clusters[T]) changed(cluster types.NamespacedName) {
 	c.mu.Lock()
 	l := c.links[cluster]

@@ -13,7 +13,7 @@ func (s *session[T]) use(c *credentials) {
 	s.wire.current.Store(&c.transport)
 }
 
-// exchange replaces the credentials of the current connection: cache and Value stay, and no Machine is woken. Refused
+// exchange replaces the credentials of the current connection without replacing cache and Value, so no Machine is enqueued. Rejected
 // credentials do not replace working ones.
 func (l *link[T]) exchange(ctx context.Context, s *session[T], target Target) error {
 	c, err := l.try(ctx, s.wire, target)
@@ -30,8 +30,8 @@ func (l *link[T]) exchange(ctx context.Context, s *session[T], target Target) er
 	return nil
 }
 
-// onlyCredentials reports whether two configurations differ at most in a token, a password or a client certificate, so
-// that they lead to the same server. What cannot be compared, such as a plugin, counts as different.
+// onlyCredentials reports whether two configurations differ at most in a token, a password or a client certificate, so that they refer to
+// the same server. Parts that cannot be compared, such as a plugin, count as different.
 func onlyCredentials(before, after *rest.Config) bool {
 	a, b := withoutCredentials(before), withoutCredentials(after)
 	return a != nil && b != nil && reflect.DeepEqual(a, b)

@@ -9,44 +9,43 @@ import (
 )
 
 var (
-	// ErrNotConnected is matched by every error that says that a cluster cannot be used now. It says nothing about the
-	// objects in the cluster: an object that cannot be read is not absent.
+	// ErrNotConnected matches every error of a cluster that cannot be used now. It implies nothing about the objects in the cluster: an object
+	// that cannot be read is not absent.
 	ErrNotConnected = errors.New("cluster is not connected")
-	// ErrNotSynced is matched by a cached read before the first lists of the cache are complete.
+	// ErrNotSynced matches the error of a cached read before the first lists of the cache are complete.
 	ErrNotSynced = errors.New("the first lists of the cluster are not complete")
-	// ErrNoKubeconfig is matched when nothing tells how to reach a cluster. An [Access] returns it, wrapped.
+	// ErrNoKubeconfig matches when there is no kubeconfig for a cluster. An [Access] returns it, wrapped.
 	ErrNoKubeconfig = errors.New("no kubeconfig")
-	// errInvalidKubeconfig is matched when a kubeconfig cannot be parsed, or has no usable server.
+	// errInvalidKubeconfig matches when a kubeconfig cannot be parsed, or has no usable server.
 	errInvalidKubeconfig = errors.New("invalid kubeconfig")
-	// ErrUnsafeKubeconfig is matched when a kubeconfig would make this process run a command, load an auth plugin or
-	// read a file.
+	// ErrUnsafeKubeconfig matches when a kubeconfig would make this process run a command, load an auth plugin or read a file.
 	ErrUnsafeKubeconfig = errors.New("unsafe kubeconfig")
-	// errUnauthorized is matched when the API server does not accept the credentials.
+	// errUnauthorized matches when the API server rejects the credentials.
 	errUnauthorized = errors.New("the API server refuses the credentials")
-	// errSetup is matched by an error between the first answer of the server and the end of Setup.
+	// errSetup matches an error between the first response of the server and the end of Setup.
 	errSetup = errors.New("the connection cannot be set up")
 
 	errClosed = fmt.Errorf("%w: the connection was closed", ErrNotConnected)
 )
 
-// Reason says in one word why a cluster is not connected. It can be the reason of a condition.
+// Reason is why a cluster is not connected. It can be the reason of a condition.
 type Reason string
 
-// The reasons.
+// Values of Reason.
 const (
 	// ReasonNone is the zero value: the cluster is connected.
 	ReasonNone Reason = ""
 	// ReasonConnecting means that the first attempt is not finished.
 	ReasonConnecting Reason = "Connecting"
-	// ReasonNoKubeconfig means that nothing tells how to reach the cluster.
+	// ReasonNoKubeconfig means that there is no kubeconfig for the cluster.
 	ReasonNoKubeconfig Reason = "KubeconfigNotFound"
 	// ReasonKubeconfigUnread means that the kubeconfig could not be read: it may exist.
 	ReasonKubeconfigUnread Reason = "KubeconfigUnread"
 	// ReasonKubeconfigRefused means that the kubeconfig is invalid or unsafe.
 	ReasonKubeconfigRefused Reason = "KubeconfigRefused"
-	// ReasonUnreachable means that the API server does not answer, or says that it is not ready.
+	// ReasonUnreachable means that the API server does not answer, or reports that it is not ready.
 	ReasonUnreachable Reason = "Unreachable"
-	// ReasonUnauthorized means that the API server does not accept the credentials.
+	// ReasonUnauthorized means that the API server rejects the credentials.
 	ReasonUnauthorized Reason = "Unauthorized"
 	// ReasonSetupFailed means that the API server answers, but Options.Setup failed.
 	ReasonSetupFailed Reason = "SetupFailed"
@@ -54,7 +53,7 @@ const (
 	ReasonStopped Reason = "Stopped"
 )
 
-// advice returns what a person can do about a reason; empty if the error itself tells.
+// advice returns the remedy for a reason; empty if the error itself has it.
 func (r Reason) advice() string {
 	switch r {
 	case ReasonUnreachable:
@@ -68,9 +67,8 @@ func (r Reason) advice() string {
 	}
 }
 
-// NotConnectedError tells why a cluster cannot be used now. It matches [ErrNotConnected] and what Err matches. Its text
-// is stable while the state of the cluster is, so that it can be the message of a condition. It is shared and must not
-// be changed.
+// NotConnectedError is why a cluster cannot be used now. It matches [ErrNotConnected] and everything that Err matches. Its text is stable
+// while the state of the cluster is, so that it can be the message of a condition. It is shared and must not be changed.
 type NotConnectedError struct {
 	// Cluster is the namespace and the name of the cluster.
 	Cluster types.NamespacedName
@@ -82,7 +80,7 @@ type NotConnectedError struct {
 	LastSeen time.Time
 }
 
-// Error says what is wrong, since when, and what a person can do about it.
+// Error returns the problem, the time since when it exists, and the remedy.
 func (e *NotConnectedError) Error() string {
 	text := fmt.Sprintf("cluster %s is not connected", e.Cluster)
 	switch {

@@ -11,17 +11,17 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ParseKubeconfig returns the client configuration of an untrusted kubeconfig. It does not run, load or read anything
-// that the kubeconfig names.
+// ParseKubeconfig returns the client configuration of an untrusted kubeconfig. It does not run, load or read anything that the kubeconfig
+// names.
 //
-// Errors match [ErrUnsafeKubeconfig] when a user has an exec plugin or an auth provider, or when a certificate, key or
-// token is given as the path of a file: this controller would run the command, or send its own files, with its own
-// rights. They match [errInvalidKubeconfig] when the kubeconfig cannot be parsed, or has no usable current context. No error
-// contains a credential. To use plugins, load the kubeconfig with clientcmd in an [AccessFunc].
+// Errors match [ErrUnsafeKubeconfig] when a user has an exec plugin or an auth provider, or when a certificate, key or token is the path of
+// a file: this controller would run the command, or send its own files, with its own permissions. They match [errInvalidKubeconfig] when
+// the kubeconfig cannot be parsed, or has no usable current context. No error contains a credential. To use plugins, load the kubeconfig
+// with clientcmd in an [AccessFunc].
 func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
 	raw, err := clientcmd.Load(kubeconfig)
 	if err != nil {
-		// The parser's own text may quote the input.
+		// The parser's error may quote the input.
 		return nil, fmt.Errorf("%w: it is not a kubeconfig in YAML or JSON", errInvalidKubeconfig)
 	}
 	if err := refuseUnsafe(raw); err != nil {
@@ -44,7 +44,7 @@ func ParseKubeconfig(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// refuseUnsafe checks all users and clusters, not only those of the current context: an unused one is refused too.
+// refuseUnsafe checks all users and clusters, not only those of the current context: an unused one is rejected too.
 func refuseUnsafe(raw *clientcmdapi.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(raw.AuthInfos)) {
 		user := raw.AuthInfos[name]

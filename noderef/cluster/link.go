@@ -13,10 +13,9 @@ import (
 )
 
 const (
-	// targetLimit bounds one call of Access.
+	// targetLimit is the timeout of one call of Access.
 	targetLimit = 30 * time.Second
-	// probeGap is the shortest time between two probes after trouble: a webhook that always fails must not cause constant
-	// probes.
+	// probeGap is the minimum time between two probes after trouble: a webhook that always fails must not cause constant probes.
 	probeGap = 2 * time.Second
 )
 
@@ -80,7 +79,7 @@ func (l *link[T]) run(ctx context.Context) {
 	}
 }
 
-// next returns what is due first, and when.
+// next returns the next action, and when it is due.
 func (l *link[T]) next() (do func(context.Context), at time.Time) {
 	l.mu.Lock()
 	s, do, at := l.session, l.retire, l.asked.Add(l.clusters.options.idle)
@@ -94,7 +93,7 @@ func (l *link[T]) next() (do func(context.Context), at time.Time) {
 	return do, at
 }
 
-// sleep waits for a while, or until wake is called.
+// sleep waits for the given time, or until wake is called.
 func (l *link[T]) sleep(ctx context.Context, rest time.Duration) {
 	timer := l.clusters.options.Clock.NewTimer(rest)
 	defer timer.Stop()
@@ -129,10 +128,10 @@ func (l *link[T]) retire(context.Context) {
 	l.cancel()
 }
 
-// connect reads the target, and connects to it unless the current connection leads there. A connection that works is kept after a failure,
-// unless nothing tells any more how to reach the cluster.
+// connect reads the target, and connects to it unless the current connection already does. After a failure, a working connection is
+// retained unless there is no kubeconfig any more.
 func (l *link[T]) connect(ctx context.Context) {
-	l.changed = true // until it has succeeded
+	l.changed = true // until success
 	reason, s := ReasonKubeconfigUnread, l.current()
 	target, err := l.target(ctx)
 	if err == nil {
@@ -161,8 +160,7 @@ func (l *link[T]) target(ctx context.Context) (Target, error) {
 	return l.clusters.options.Access.Target(ctx, l.key)
 }
 
-// reach has the current connection lead to a target. While that one works, a new one is created beside it, so that a new kubeconfig causes
-// no disconnection.
+// reach connects to a target. A working connection remains until the new one is ready, so that a new kubeconfig causes no disconnection.
 func (l *link[T]) reach(ctx context.Context, s *session[T], target Target) error {
 	switch {
 	case s != nil && s.shown.Version == target.Version:
@@ -180,7 +178,7 @@ func (l *link[T]) reach(ctx context.Context, s *session[T], target Target) error
 	return nil
 }
 
-// examine checks whether a connection that had trouble still works, and leads to the same cluster.
+// examine checks whether a connection that had trouble still works, and belongs to the same cluster.
 func (l *link[T]) examine(ctx context.Context) {
 	s := l.current()
 	s.wire.troubled.Store(false)
@@ -197,13 +195,13 @@ func (l *link[T]) examine(ctx context.Context) {
 	}
 }
 
-// disconnect ends the current session, if there is one, and records why there is none.
+// disconnect ends the current session, if there is one, and stores the reason.
 func (l *link[T]) disconnect(reason Reason, err error) {
 	l.replace(nil, View[T]{Reason: reason}, &NotConnectedError{Cluster: l.key, Reason: reason, Err: err})
 }
 
-// replace ends the current session without waiting for its goroutines, and makes another one the current one. failure says why there is
-// none.
+// replace ends the current session without waiting for its goroutines, and makes next the current one. failure is the reason when next is
+// nil.
 func (l *link[T]) replace(next *session[T], view View[T], failure *NotConnectedError) {
 	l.mu.Lock()
 	before, old := l.view, l.session
@@ -228,7 +226,7 @@ func (l *link[T]) replace(next *session[T], view View[T], failure *NotConnectedE
 	l.clusters.tell(l.key)
 }
 
-// change changes the view of a session, if that is the current one, and wakes the subscribers if they can see a difference.
+// change changes the view of a session, if that is the current one, and wakes the subscribers if the difference is visible to them.
 func (l *link[T]) change(s *session[T], f func(*View[T])) {
 	l.mu.Lock()
 	before := l.view
@@ -249,7 +247,7 @@ func (l *link[T]) current() *session[T] {
 	return l.session
 }
 
-// lastSeen returns the time of the last sign of life. It needs mu.
+// lastSeen returns the time of the last sign of life. It requires mu.
 func (l *link[T]) lastSeen() time.Time {
 	if l.session != nil {
 		return l.session.wire.lastSeen()

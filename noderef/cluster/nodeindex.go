@@ -22,21 +22,21 @@ type NodeIndex struct {
 	nodesMu sync.RWMutex
 	nodes   *noderef.Index
 
-	// eventsMu makes two sequences atomic: update the index, then tell the subscribers; and tell a new subscriber the
-	// existing Nodes, then add it to the list. It is locked before nodesMu.
+	// eventsMu makes two sequences atomic: update the index, then notify the subscribers; and pass the existing Nodes to a new subscriber,
+	// then add it to the list. It is locked before nodesMu.
 	eventsMu    sync.Mutex
 	subscribers []*nodeSource
 }
 
 var _ noderef.Lookup = (*NodeIndex)(nil)
 
-// NewNodeIndex returns the index of the Nodes in a cache, usually manager.GetCache(), by the rules that match Machines to
-// them. It requests the cache's typed Node informer, which starts with the cache, and does not wait for it. Call it once per
-// cache, before the cache starts if possible; a second index works but uses its own memory. The index follows the cache until
-// that ends; ctx is only for getting the informer.
+// NewNodeIndex returns the index of the Nodes in a cache, usually manager.GetCache(), for Machines that are matched by rules. It requests
+// the cache's typed Node informer, which starts with the cache, and does not wait for it. Call it once per cache, before the cache starts
+// if possible; a second index works but uses its own memory. The index follows the cache until that ends; ctx is only for getting the
+// informer.
 //
-// It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing
-// permissions cause no error: HasSynced stays false. The caller needs get, list and watch on nodes.
+// It fails when the cache cannot provide the informer, for example because the scheme lacks core/v1. Missing permissions cause no error:
+// HasSynced stays false. The caller needs get, list and watch on nodes.
 func NewNodeIndex(ctx context.Context, informers cache.Informers, rules noderef.Rules) (*NodeIndex, error) {
 	x := &NodeIndex{nodes: noderef.NewIndex(rules)}
 	informer, err := informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
@@ -54,8 +54,7 @@ func NewNodeIndex(ctx context.Context, informers cache.Informers, rules noderef.
 	return x, nil
 }
 
-// HasSynced reports whether the index has every Node of the first list. Before that, a Node that is not found may
-// exist.
+// HasSynced reports whether the index has every Node of the first list. Before that, a Node that is not found may exist.
 func (x *NodeIndex) HasSynced() bool { return x.informed.HasSynced() }
 
 // ByProviderID returns the Nodes with this provider ID, sorted by name. Nodes and slice are views and must not be

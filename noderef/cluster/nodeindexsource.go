@@ -20,18 +20,18 @@ type NodeEvent struct {
 	New *corev1.Node
 }
 
-// NodeMapper returns the requests to enqueue for an event. It is called by one goroutine at a time per index, after the
-// index has taken the event. The package's limits tell what it may do.
+// NodeMapper returns the requests to enqueue for an event. It is called by one goroutine at a time per index, after the index has processed
+// the event. It may look up Nodes in the index, and must not block.
 type NodeMapper func(NodeEvent) []reconcile.Request
 
-// Source returns a source for a controller's Watches (builder.WatchesRawSource, controller.Watch). Each start adds a
-// subscriber: it receives the Nodes that are in the index and then every event, until the context of the start ends.
-// The controller starts its workers when the index has synced.
+// Source returns a source for a controller's Watches (builder.WatchesRawSource, controller.Watch). Each start adds a subscriber: it
+// receives the Nodes in the index and then every event, until the context of the start ends. The controller starts its workers when the
+// index has synced.
 func (x *NodeIndex) Source(mapper NodeMapper) source.SyncingSource {
 	return &nodeSource{index: x, mapper: mapper}
 }
 
-// nodeSource is a source, or with a queue a start of it: a subscriber.
+// nodeSource is a source; with a queue, it is a started source: a subscriber.
 type nodeSource struct {
 	index  *NodeIndex
 	mapper NodeMapper

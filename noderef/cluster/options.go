@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Options configures a [Clusters]. A zero duration or number means the default that the field names.
+// Options configures a [Clusters]. A zero duration or number means the default given at the field.
 type Options[T any] struct {
-	// Access tells how to reach clusters. Required.
+	// Access returns how to reach clusters. Required.
 	Access Access
-	// Setup prepares a new connection for the caller: indexes, informers, a Node index, a drain runner. Its result is
-	// the Value of views. It runs in the background, once per connection, after the API server has answered and before
-	// the cache starts. ctx ends with the connection, and then everything that Setup has
-	// started must end; Connection.Go helps with that. After an error the connection is closed and retried later.
+	// Setup prepares a new connection for the caller: indexes, informers, a Node index, a drain runner. Its result is the Value of views. It
+	// runs in the background, once per connection, after the API server has answered and before the cache starts. ctx ends with the
+	// connection, and then everything that Setup has started must end; Connection.Go helps with that. After an error the connection is closed
+	// and retried later.
 	Setup func(ctx context.Context, connection *Connection) (T, error)
 	// Scheme defaults to client-go's.
 	Scheme *runtime.Scheme
@@ -40,22 +40,22 @@ type Options[T any] struct {
 	QPS   float32
 	Burst int
 
-	// Backoff is the pause after a failed attempt to connect. Default: 1 s, doubled up to 30 s, with a jitter of half of it.
+	// Backoff is the pause after a failed attempt to connect. Default: 1 s, doubled up to 30 s, with a jitter of up to half of it.
 	Backoff wait.Backoff
 
-	// ProbePath is the path of probes; /readyz. Cluster API's in-memory API server serves "/" instead.
+	// ProbePath is the path of probes; default /readyz. Cluster API's in-memory API server serves "/" instead.
 	ProbePath string
 
 	// Clock defaults to the real one. TCP, TLS, HTTP/2 pings and the reflectors of client-go always use the real one.
 	Clock clock.WithDelayedExecution
 
-	// Below are values that only tests set.
+	// The following values are set only by tests.
 
-	// idle is how long an unused connection is kept; 10 min. Clusters tells when a cluster is in use.
+	// idle is the time until an unused connection is closed; 10 min. See Clusters for when a cluster is in use.
 	idle time.Duration
-	// timeout limits a request that is not a watch, from when it is sent; 10 s. It does not limit those of caches.
+	// timeout limits a request that is not a watch, from when it is sent; 10 s. It does not limit requests of caches.
 	timeout time.Duration
-	// patience is how long a request may wait for the first byte of its answer before the server is probed; 3 s.
+	// patience is how long a request may wait for the first byte of its response before the server is probed; 3 s.
 	patience time.Duration
 	// probeTimeout ends a probe; 5 s.
 	probeTimeout time.Duration

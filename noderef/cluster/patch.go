@@ -13,9 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patcher is the client of a connection. If the API server does not support JSON Patch (415), as Cluster API's
-// in-memory one, it applies the patch to the object as it is in the cache, and sends the difference as a merge patch with the
-// UID and the resource version.
+// patcher is the client of a connection. If the API server does not support JSON Patch (415), like Cluster API's in-memory one, it applies
+// the patch to the cached object, and sends the difference as a merge patch with the UID and the resource version.
 type patcher struct{ client.Client }
 
 // newPatcher is a client.NewClientFunc.

@@ -8,13 +8,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// credentials are a target, and the transport that leads there with its credentials.
+// credentials are a target and the transport with its credentials.
 type credentials struct {
 	Target
 	transport http.RoundTripper
 }
 
-// try returns the credentials of a target, which a session may use next, if the server answers to them.
+// try returns the credentials of a target, if the server accepts them.
 func (l *link[T]) try(ctx context.Context, w *wire, target Target) (*credentials, error) {
 	transport, err := w.transportFor(l.ownConfig(target))
 	if err != nil {
@@ -24,9 +24,9 @@ func (l *link[T]) try(ctx context.Context, w *wire, target Target) (*credentials
 	return c, l.probe(ctx, w, c)
 }
 
-// probe sends one request without client-go, which follows redirects to login pages and hides the status of an answer that is not in a
-// Kubernetes format. nil means that the server serves: a refusal of this path does, and so does "retry later". The error matches
-// errUnauthorized when the server refuses the credentials.
+// probe sends one request without client-go, which follows redirects to login pages and hides the status of a response that is not in a
+// Kubernetes format. nil means that the server serves, also when it rejects this path or returns "retry later". The error matches
+// errUnauthorized when the server rejects the credentials.
 func (l *link[T]) probe(ctx context.Context, w *wire, c *credentials) error {
 	limit := l.clusters.options.probeTimeout
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -23,20 +23,20 @@ import (
 
 // Format of Cluster API's kubeconfig Secrets (contract of control plane providers).
 const (
-	// LabelClusterName is the label that a Secret must have to be noticed by [SecretsFromManager]; its value is the name of the cluster.
+	// LabelClusterName is the label of a Secret that [SecretsFromManager] watches; its value is the name of the cluster.
 	LabelClusterName = contract.ClusterNameLabel
-	// KubeconfigKey is the key of the Secret's data.
+	// KubeconfigKey is the key of the kubeconfig in the Secret's data.
 	KubeconfigKey = "value"
 )
 
-// SecretLayout says how the kubeconfig Secrets of clusters look, which are in the namespaces of their clusters. A field that is not set is
-// as in Cluster API's Secrets.
+// SecretLayout is the format of the kubeconfig Secrets, which are in the namespaces of their clusters. Empty fields default to the format
+// of Cluster API.
 type SecretLayout struct {
-	// Prefix and Suffix are around the name of the cluster in that of the Secret. Without both, the Suffix is -kubeconfig.
+	// Prefix and Suffix surround the name of the cluster in the name of the Secret. If both are empty, the Suffix is -kubeconfig.
 	Prefix, Suffix string
-	// Key is that of the Secret's data; [KubeconfigKey].
+	// Key is the key of the kubeconfig in the Secret's data; default [KubeconfigKey].
 	Key string
-	// Label is one that the Secrets have, with any value: changes of others are not noticed. [LabelClusterName].
+	// Label is a label key of the Secrets: changes of Secrets without it are ignored. Default [LabelClusterName].
 	Label string
 }
 
@@ -48,8 +48,8 @@ func (l SecretLayout) complete() SecretLayout {
 	return l
 }
 
-// Secrets is an [Access] that reads kubeconfig Secrets. It watches metadata only. It reads the Secret when a connection is created,
-// and does not keep it. It ignores the Secret's type, as Cluster API does. It is safe for concurrent use.
+// Secrets is an [Access] that reads kubeconfig Secrets. It watches metadata only. It reads the Secret when a connection is created, and
+// does not retain it. It ignores the Secret's type, as Cluster API does. It is safe for concurrent use.
 type Secrets struct {
 	layout    SecretLayout
 	informers cache.Informers // of the metadata of Secrets
@@ -66,9 +66,8 @@ func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error
 	return SecretLayout{}.FromManager(mgr, namespaces...)
 }
 
-// FromManager returns an Access that reads Secrets of the manager's cluster. It adds a cache to the manager that
-// holds only the metadata of the Secrets with the label, of some namespaces or, without any, of all. It
-// needs the rights to get, list and watch Secrets there.
+// FromManager returns an Access that reads Secrets of the manager's cluster. It adds a cache to the manager with only the metadata of the
+// Secrets with the label, in the given namespaces or, if there are none, in all. It needs permission to get, list and watch Secrets there.
 func (l SecretLayout) FromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error) {
 	l = l.complete()
 	labelled, err := labels.Parse(l.Label)

@@ -21,7 +21,7 @@ import (
 
 // Connection is the argument of Options.Setup.
 type Connection struct {
-	// Cluster is the client, cache and mapper, as described at View.Cluster.
+	// Cluster has the client, cache and mapper, as described at View.Cluster.
 	ctrlcluster.Cluster
 	// Key is the namespace and the name of the cluster.
 	Key types.NamespacedName
@@ -31,8 +31,8 @@ type Connection struct {
 	caches  *http.Client
 }
 
-// CacheHTTPClient returns the HTTP client for additional caches. A list may take as long as data keeps coming; requests of
-// GetHTTPClient end after ten seconds.
+// CacheHTTPClient returns the HTTP client for additional caches. A list may take as long as data arrives; requests of GetHTTPClient end
+// after ten seconds.
 func (c *Connection) CacheHTTPClient() *http.Client { return c.caches }
 
 // Go runs a function until the connection ends. The function must return when its context ends: the end of the Clusters
@@ -41,7 +41,7 @@ func (c *Connection) Go(run func(ctx context.Context)) {
 	c.running.Go(func() { run(c.life) })
 }
 
-// session is one connection. It ends when its server does not serve any more.
+// session is one connection. It ends when its server no longer serves.
 type session[T any] struct {
 	cluster ctrlcluster.Cluster
 	value   T

@@ -8,16 +8,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Mapper returns the objects of a cluster, such as its Machines. It is called from several goroutines. It may read
-// caches and call Get. It must not block, because the cluster is not maintained meanwhile.
+// Mapper returns the objects of a cluster, such as its Machines. It is called from several goroutines. It may read caches and call Get. It
+// must not block, because that stops the maintenance of the cluster.
 type Mapper func(cluster types.NamespacedName) []reconcile.Request
 
-// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues the requests of mapper
-// when a cluster is connected, is lost, has its first lists complete, gets a new connection, is not connected for
-// another reason than before, or is forgotten. Get then returns the new state; several changes may cause one event.
+// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues the requests of mapper when a cluster is
+// connected, is lost, has its first lists complete, gets a new connection, is not connected for another reason than before, or is removed.
+// Get then returns the new state; several changes may cause one event.
 //
-// A cluster for which mapper returns a request is in use: it stays connected and its Nodes stay watched, even if no
-// object is reconciled for a long time.
+// A cluster for which mapper returns a request is in use: it stays connected and its Nodes stay watched, even if no object is reconciled
+// for a long time.
 func (c *Clusters[T]) Source(mapper Mapper) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		s := &sink{queue: q, mapper: mapper}

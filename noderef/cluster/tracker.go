@@ -18,26 +18,26 @@ import (
 type TrackerConfig struct {
 	// Kind names the objects in errors, such as Machine.
 	Kind string
-	// Own is the access to the cluster of objects that name none; without Nodes there is no such cluster.
+	// Own is the access to the cluster of objects without a cluster name; without Nodes there is no such cluster.
 	Own Workload
-	// NodesOf returns the access to the cluster that an object names; nil means that all Nodes are those of Own. It must not block.
+	// NodesOf returns the access to the cluster of an object; nil means that all Nodes are those of Own. It must not block.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
 	// Events returns a source that enqueues what the mapper returns for a cluster whenever the result of NodesOf for it changes. It is
 	// required with NodesOf by Sources.
 	Events func(Mapper) source.Source
 
-	// OfNode returns the objects of a cluster that these Nodes concern; any of them may be nil. The zero name is that of Own.
+	// OfNode returns the objects of a cluster that these Nodes affect; any of the Nodes may be nil. The zero name is that of Own.
 	OfNode func(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request
-	// StatusOnly: changes of a Node's labels, annotations and taints do not matter. noderef.Significant says what else matters.
+	// StatusOnly ignores changes of a Node's labels, annotations and taints; see noderef.Significant.
 	StatusOnly bool
 	// InCluster returns all objects of a cluster, from a cache. It must not call the Tracker.
 	InCluster func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request
 }
 
-// queue is the queue that a Source receives.
+// queue is the queue of a Source.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Tracker looks up the Workloads of objects, and wakes objects on events of their Nodes and drains: it starts the sources of a workload
+// Tracker looks up the Workloads of objects, and enqueues objects on events of their Nodes and drains. It starts the sources of a workload
 // cluster when its Workload is first looked up, and ends them when there is another connection, or no object of the cluster. Safe for
 // concurrent use.
 type Tracker struct {
@@ -67,8 +67,8 @@ func (t *Tracker) ClusterOf(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// Of looks up the access to a cluster as it is now, and has its Nodes wake objects. It does not block. While the Nodes cannot be read, the
-// error matches IsUnread, or there is none and Nodes.HasSynced is false.
+// Of returns the current access to a cluster, and starts the sources of its Nodes. It does not block. While the Nodes cannot be read, the
+// error matches IsUnread, or it is nil and Nodes.HasSynced is false.
 func (t *Tracker) Of(key types.NamespacedName) (Workload, error) {
 	switch {
 	case key != types.NamespacedName{}:
@@ -84,8 +84,8 @@ func (t *Tracker) Of(key types.NamespacedName) (Workload, error) {
 	return t.config.Own, nil
 }
 
-// Sources returns what a controller has to watch (builder.WatchesRawSource). Mappers are called with ctx for events of TrackerConfig.Own
-// and of connections.
+// Sources returns the sources for a controller (builder.WatchesRawSource). Mappers are called with ctx for events of TrackerConfig.Own and
+// of connections.
 func (t *Tracker) Sources(ctx context.Context) []source.Source {
 	var sources []source.Source
 	if nodes := t.nodesSource(ctx, types.NamespacedName{}, t.config.Own); nodes != nil {
@@ -101,7 +101,7 @@ func (t *Tracker) Sources(ctx context.Context) []source.Source {
 	return sources
 }
 
-// start receives the queue for the clusters that are followed. It is a Source, because a Source receives the queue.
+// start stores the queue for the sources of workload clusters. It is a Source, because only a Source receives the queue.
 func (t *Tracker) start(ctx context.Context, q queue) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,8 +109,7 @@ func (t *Tracker) start(ctx context.Context, q queue) error {
 	return nil
 }
 
-// nodesSource returns the source of events about the Nodes of a cluster; nil when they have none. An event without a relevant change wakes
-// no object.
+// nodesSource returns the source of Node events of a cluster; nil if its Nodes have none. Insignificant events enqueue no object.
 func (t *Tracker) nodesSource(ctx context.Context, key types.NamespacedName, w Workload) source.SyncingSource {
 	nodes, ok := w.Nodes.(interface {
 		Source(NodeMapper) source.SyncingSource
@@ -151,11 +150,11 @@ func (t *Tracker) follow(key types.NamespacedName, w Workload) {
 	go t.listen(ctx, t.queue, key, w)
 }
 
-// listen starts the sources of a connection, and wakes all objects of its cluster when its Nodes are known. A source that starts reports
+// listen starts the sources of a connection, and enqueues all objects of its cluster when its Nodes are synced. A starting source reports
 // every existing Node, which a pass must not wait for.
 func (t *Tracker) listen(ctx context.Context, q queue, key types.NamespacedName, w Workload) {
 	if drains := drainsSource(w); drains != nil && drains.Start(ctx, q) != nil {
-		return // its context has ended: starting only passes the queue on
+		return // its context has ended: Start only stores the queue
 	}
 	nodes := t.nodesSource(ctx, key, w)
 	if nodes == nil || nodes.Start(ctx, q) != nil || nodes.WaitForSync(ctx) != nil {
@@ -167,7 +166,7 @@ func (t *Tracker) listen(ctx context.Context, q queue, key types.NamespacedName,
 }
 
 // inCluster returns the objects of a workload cluster. When there are none, the Tracker stops listening to its Nodes. An object whose pass
-// has begun to listen is in the cache that InCluster reads.
+// has called Of is in the cache that InCluster reads.
 func (t *Tracker) inCluster(ctx context.Context, key types.NamespacedName) []reconcile.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,7 +177,7 @@ func (t *Tracker) inCluster(ctx context.Context, key types.NamespacedName) []rec
 	return requests
 }
 
-// end stops listening to a cluster. It needs mu.
+// end stops listening to a cluster. It requires mu.
 func (t *Tracker) end(key types.NamespacedName) {
 	if before, ok := t.followed[key]; ok {
 		before.end()

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// silence is how long a list or a watch of a cache may bring no data before it is started again. A watch brings a bookmark about every
-// minute, unless nothing has happened since it began, and kubelets report at least every five minutes. A server, or a proxy, may lose one
-// request; and one that was restored from a backup sends nothing on a watch from a resource version that is in its future.
+// silence is how long a list or a watch of a cache may have no data before it is restarted. A watch receives a bookmark about every minute,
+// unless nothing has happened since it started, and kubelets report at least every five minutes. A server or a proxy may lose a request,
+// and a server that was restored from a backup sends nothing on a watch from a resource version in its future.
 const silence = 6 * time.Minute
 
 // ownTransport is an http.RoundTripper that sends requests over a wire.
 type ownTransport struct {
 	wire *wire
-	// limit is that of a whole request that is not a watch; for caches, that of the time without data.
+	// limit is the timeout of a request that is not a watch; for caches, of the time without data.
 	limit  time.Duration
 	caches bool
 }
@@ -50,15 +50,15 @@ type exchange struct {
 	io.ReadCloser
 
 	wire   *wire
-	caller context.Context //nolint:containedctx // that of the request
-	ctx    context.Context //nolint:containedctx // of the request and the connection
+	caller context.Context //nolint:containedctx // the context of the request
+	ctx    context.Context //nolint:containedctx // ends with the request and the connection
 	end    func()
-	heard  func() // puts off the end of a request of a cache
+	heard  func() // extends the timeout of a request of a cache
 	watch  bool
 }
 
-// errWatch ends a watch. A reflector lists again after an error that it does not take for the end of a TCP connection, after which it goes
-// on at the last resource version: the next server may be an older one.
+// errWatch ends a watch. A reflector lists again after an error, unless the error looks like the end of a TCP connection. Then it would
+// continue at the last resource version, but the next server may be older.
 var errWatch = errors.New("the watch broke off, or brought nothing for too long")
 
 // timeoutError ends an exchange. It matches context.DeadlineExceeded.

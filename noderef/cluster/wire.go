@@ -14,18 +14,18 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// wire sends the requests of one connection. It has TCP connections of its own, which it can close, and records every sign of life and
-// every failure. It is safe for concurrent use.
+// wire sends the requests of one connection. It has its own TCP connections, which it can close, and records every sign of life and every
+// failure. It is safe for concurrent use.
 type wire struct {
 	clock    clock.WithDelayedExecution
 	patience time.Duration
 
 	conns   *connrotation.ConnectionTracker
-	life    context.Context //nolint:containedctx // the life of the connection
+	life    context.Context //nolint:containedctx // ends with the connection
 	wake    func()          // wakes the link; must not block
 	current atomic.Pointer[http.RoundTripper]
 
-	seen     atomic.Int64 // the last sign of life, in nanoseconds since 1970; 0 is never
+	seen     atomic.Int64 // the last sign of life, in nanoseconds since 1970; 0 means never
 	troubled atomic.Bool  // a request failed, or was not answered, since the last probe
 }
 
@@ -37,7 +37,7 @@ func (w *wire) transportFor(config *rest.Config) (http.RoundTripper, error) {
 	}
 	config.Dial = w.dialWith(config.Dial)
 	if config.Proxy == nil {
-		config.Proxy = http.ProxyFromEnvironment // as client-go does; what has a function is not in its global cache of transports
+		config.Proxy = http.ProxyFromEnvironment // as client-go does; with a function, its global cache of transports is not used
 	}
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -63,8 +63,8 @@ func (w *wire) markSeen() { w.seen.Store(w.clock.Now().UnixNano()) }
 // lastSeen returns the time of the last sign of life.
 func (w *wire) lastSeen() time.Time { return time.Unix(0, w.seen.Load()) }
 
-// trouble records a failure that the server or the network may have caused, and wakes the link. It neither blocks nor
-// reads the clock, because timers call it.
+// trouble records a failure that the server or the network may have caused, and wakes the link. It neither blocks nor reads the clock,
+// because timers call it.
 func (w *wire) trouble() {
 	w.troubled.Store(true)
 	w.wake()

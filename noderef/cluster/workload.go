@@ -24,18 +24,17 @@ import (
 // Nodes finds the Nodes of one cluster, in memory. NodeIndex implements it. Safe for concurrent use.
 type Nodes interface {
 	noderef.Lookup
-	// HasSynced is false while the Nodes are not known; then a Node that is not found is unread, not missing.
+	// HasSynced is false until all Nodes are listed; until then a Node that is not found is unread, not missing.
 	HasSynced() bool
 }
 
-// Drainer carries out drains. runner.Runner implements it. Safe for concurrent use.
+// Drainer drains Nodes. runner.Runner implements it. Safe for concurrent use.
 type Drainer interface {
-	// Step continues the drain of one Node, without blocking, and returns its progress. After an error that matches
-	// ErrNotConnected or ErrNotSynced it is called again after a second, after any other with back-off; the drain waits
-	// meanwhile.
+	// Step continues the drain of one Node, without blocking, and returns its progress. After an error that matches ErrNotConnected or
+	// ErrNotSynced it is called again after a second, after any other with back-off; until then the drain waits.
 	Step(context.Context, runner.Request) (runner.Result, error)
-	// Release stops the drain of a Node: queued evictions are cancelled. It is also called for Nodes that Step was never called for, more
-	// than once, and for those of objects that no longer exist or are paused.
+	// Release stops the drain of a Node and cancels queued evictions. It may be called repeatedly, for Nodes that Step was never called for,
+	// and for Nodes of objects that no longer exist or are paused.
 	Release(node string)
 }
 
@@ -47,26 +46,26 @@ type Volumes interface {
 	Release(node string)
 }
 
-// Workload is the access to the Nodes of one cluster. The Node of an object is found, watched, written and drained in the object's cluster
-// only: Nodes of two clusters may have the same names and provider IDs.
+// Workload is the access to the Nodes of one cluster. The Node of an object is found, watched, written and drained only in the object's
+// cluster: Nodes of two clusters may have the same names and provider IDs.
 type Workload struct {
-	// Nodes finds Nodes. It must be comparable, such as a *NodeIndex, and a different one for each connection: a Tracker listens
-	// again when it changes. Its events wake objects if it has a Source as a NodeIndex does.
+	// Nodes finds Nodes. It must be comparable, such as a *NodeIndex, and a different one for each connection: a Tracker then listens to the
+	// new one. Its events enqueue objects if it has a method Source like NodeIndex.
 	Nodes Nodes
 	// Client writes Nodes; its writes must not block on a server that does not answer.
 	Client client.Client
-	// APIReader reads from the cluster's API server, to confirm that a Node which the index does not have is gone. Nil: Client, which may
-	// read a cache that is as far behind as the index.
+	// APIReader reads from the cluster's API server, to confirm that a Node which the index does not have is gone. If nil, Client is used,
+	// which may read a cache as old as the index.
 	APIReader client.Reader
-	// Drainer drains Nodes; nil means that Nodes are not drained. Its events wake objects if it has a Source as a runner.Runner does.
+	// Drainer drains Nodes; nil means that Nodes are not drained. Its events enqueue objects if it has a method Source like runner.Runner.
 	Drainer Drainer
-	// Volumes reports whether volumes are still attached to a Node; nil means that they are not waited for. It is usually the Drainer.
+	// Volumes reports whether volumes are still attached to a Node; nil means no wait for volumes. It is usually the Drainer.
 	Volumes Volumes
-	// UID is the UID of the cluster's namespace kube-system; empty when it is not known. See Recognize.
+	// UID is the UID of the cluster's namespace kube-system; empty when unknown. See Recognize.
 	UID types.UID
 }
 
-// Or returns a Workload that uses c, and r to read from the API server, if it has no Client of its own.
+// Or returns a Workload that uses c, and r to read from the API server, if w has no Client.
 func (w Workload) Or(c client.Client, r client.Reader) Workload {
 	if w.Client != nil {
 		return w
@@ -78,8 +77,8 @@ func (w Workload) Or(c client.Client, r client.Reader) Workload {
 	return w
 }
 
-// IsGone makes one request to confirm that a recorded Node is gone: no Node has its name, or one that isStill does not recognize. See
-// ConfirmGone for a second one.
+// IsGone makes one request to confirm that a recorded Node is gone: there is no Node of its name, or isStill returns false for it.
+// ConfirmGone may make a second request.
 func (w Workload) IsGone(ctx context.Context, name string, isStill func(*corev1.Node) bool) (bool, error) {
 	var live corev1.Node
 	err := w.reader().Get(ctx, client.ObjectKey{Name: name}, &live)
@@ -93,8 +92,8 @@ func (w Workload) IsGone(ctx context.Context, name string, isStill func(*corev1.
 }
 
 // ConfirmGone reports whether the error of a request means that there is no Node of that name. A 404 without the body of an API server may
-// be that of a proxy, or of a path that is not served; some servers have no other. Then one list finds out, which also holds where the
-// server does not know the field selector.
+// come from a proxy, or from a path that is not served; some servers send no other. Then ConfirmGone makes a list request, which is also
+// correct on a server without support for the field selector.
 func (w Workload) ConfirmGone(ctx context.Context, name string, err error) bool {
 	if external.SaysGone(err) || !apierrors.IsNotFound(err) {
 		return external.SaysGone(err)
@@ -104,7 +103,7 @@ func (w Workload) ConfirmGone(ctx context.Context, name string, err error) bool 
 	return failed == nil && !slices.ContainsFunc(list.Items, func(node corev1.Node) bool { return node.Name == name })
 }
 
-// reader reads from the API server, where it can.
+// reader reads from the API server if possible.
 func (w Workload) reader() client.Reader {
 	if w.APIReader != nil {
 		return w.APIReader
@@ -112,7 +111,7 @@ func (w Workload) reader() client.Reader {
 	return w.Client
 }
 
-// Release stops the drain of a Node, and the wait for its volumes. It does nothing without a name.
+// Release stops the drain of a Node, and the wait for its volumes. It does nothing for an empty name.
 func (w Workload) Release(node string) {
 	if node != "" && w.Drainer != nil {
 		w.Drainer.Release(node)
@@ -127,8 +126,8 @@ var errNoNamespaces = errors.New(
 )
 
 // NamespaceLabels returns a function of the Drainer that looks up labels of namespaces in memory, for drain rules with namespace selectors.
-// It must not be called after ctx has ended. The Drainer must have this method too, as a runner.Runner has it: the first call starts the
-// list of namespaces, and the error matches ErrNotSynced until it is complete.
+// It must not be called after ctx has ended. The Drainer must have this method too, like runner.Runner: the first call starts the list of
+// namespaces, and the error matches ErrNotSynced until it is complete.
 func (w Workload) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error) {
 	reader, ok := w.Drainer.(interface {
 		NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, error)
@@ -143,16 +142,16 @@ func (w Workload) NamespaceLabels(ctx context.Context) (drain.NamespaceLabels, e
 	return labels, err
 }
 
-// ErrNoCluster matches the error of Tracker.Of for an object that names no cluster, where there is no cluster for such objects.
+// ErrNoCluster matches the error of Tracker.Of for an object without a cluster name, when there is no cluster for such objects.
 var ErrNoCluster = errors.New("the object names no cluster")
 
-// IsUnread reports whether an error only means that a cluster cannot be read now, which ends with an event.
+// IsUnread reports whether an error only means that a cluster cannot be read now. An event follows when it can.
 func IsUnread(err error) bool {
 	return errors.Is(err, ErrNotConnected) || errors.Is(err, ErrNotSynced) || errors.Is(err, ErrNoCluster)
 }
 
-// Unread says why the Nodes of a cluster are not known: err, or without one that their first list is not complete. The zero name is that of
-// TrackerConfig.Own.
+// Unread returns why the Nodes of a cluster are unknown: the text of err, or for nil that their first list is not complete. The zero name
+// is that of TrackerConfig.Own.
 func Unread(key types.NamespacedName, err error) string {
 	switch {
 	case err != nil:
@@ -164,12 +163,12 @@ func Unread(key types.NamespacedName, err error) string {
 	}
 }
 
-// ErrNodeChanged matches the error of PatchNode when the Node is not as it was read, or the cluster cannot be reached now: read the Node
-// again, and decide again.
+// ErrNodeChanged matches the error of PatchNode when the Node has changed since it was read, or the cluster cannot be reached now: read the
+// Node and decide again.
 var ErrNodeChanged = errors.New("the Node is not as it was read")
 
-// PatchNode sends a patch of a Node that was read, through a Writer, which remembers it. The patch must contain the UID of the Node. A Node
-// that is gone is no error: its event will follow. Any other error that does not match ErrNodeChanged names the Node.
+// PatchNode sends a patch of a Node through a Writer, which records it. The patch must contain the UID of the Node. If the Node is gone,
+// PatchNode returns nil: an event follows. Any other error that does not match ErrNodeChanged names the Node.
 func (w Workload) PatchNode(ctx context.Context, through *patch.Writer, node *corev1.Node, kind types.PatchType, body []byte) error {
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	err := through.PatchThrough(ctx, w.Client, target, client.RawPatch(kind, body))

@@ -14,16 +14,16 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// WorkloadOptions say how Workloads are set up. The zero value is ready for use.
+// WorkloadOptions configure the setup of Workloads. The zero value is ready for use.
 type WorkloadOptions struct {
-	// Matching is Options.Matching of the reconcilers: Nodes are indexed by it.
+	// Matching must equal Options.Matching of the reconcilers: Nodes are indexed by it.
 	Matching noderef.Rules
-	// DrainMetrics counts what all drain runners do. Nil counts nothing.
+	// DrainMetrics counts the work of all drain runners. Nil counts nothing.
 	DrainMetrics *runner.Metrics
 }
 
-// FromManager returns the Workload of the manager's own cluster. It adds the drain runner to the manager, which also watches volumes; that
-// costs nothing before the first drain. Reconcilers in one manager should share the result.
+// FromManager returns the Workload of the manager's own cluster. It adds the drain runner to the manager. The runner also watches volumes,
+// which costs nothing before the first drain. Reconcilers in one manager should share the result.
 func (o WorkloadOptions) FromManager(ctx context.Context, mgr manager.Manager) (Workload, error) {
 	w, drainer, err := o.workloadOf(ctx, mgr)
 	if err == nil {
@@ -32,12 +32,12 @@ func (o WorkloadOptions) FromManager(ctx context.Context, mgr manager.Manager) (
 	return w, err
 }
 
-// Setup returns what Options.Setup asks for: it puts a Node index and a drain runner with volumes on a connection.
+// Setup returns a value for Options.Setup: it adds a Node index and a drain runner with volumes to a connection.
 func (o WorkloadOptions) Setup() func(context.Context, *Connection) (Workload, error) {
 	return func(ctx context.Context, c *Connection) (Workload, error) {
 		w, drainer, err := o.workloadOf(ctx, c)
 		if err == nil {
-			c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // when it has ended, its Step reports that
+			c.Go(func(ctx context.Context) { _ = drainer.Start(ctx) }) // after its end, Step returns an error
 		}
 		return w, err
 	}
@@ -55,7 +55,8 @@ func (o WorkloadOptions) workloadOf(ctx context.Context, c ctrlcluster.Cluster) 
 	return Workload{Nodes: nodes, Client: c.GetClient(), APIReader: c.GetAPIReader(), Drainer: drainer, Volumes: drainer}, drainer, nil
 }
 
-// NodesOf returns what Ports.NodesOf of a reconciler asks for, from the connections of cs. Ports.WorkloadEvents is its method Source:
+// NodesOf returns a value for Ports.NodesOf of a reconciler, from the connections of cs. Their method Source is the value for
+// Ports.WorkloadEvents:
 //
 //	ports.NodesOf, ports.WorkloadEvents = cluster.NodesOf(cs), cs.Source
 //
@@ -73,9 +74,9 @@ func NodesOf(cs *Clusters[Workload]) func(types.NamespacedName) (Workload, error
 	}
 }
 
-// WorkloadWiring says what a Workload is used for, as far as that needs rights. The zero value only reads Nodes.
+// WorkloadWiring selects the uses of a Workload that need permissions. With the zero value, Nodes are only read.
 type WorkloadWiring struct {
-	// Drains: Nodes are drained and volumes waited for, as WorkloadOptions.FromManager and WorkloadOptions.Setup do it.
+	// Drains: Nodes are drained and volumes waited for, as with WorkloadOptions.FromManager and WorkloadOptions.Setup.
 	Drains bool
 	// Namespaces: [Workload.NamespaceLabels] is called.
 	Namespaces bool
@@ -83,8 +84,8 @@ type WorkloadWiring struct {
 	Writes bool
 }
 
-// WorkloadPolicyRules are the rights that a Workload needs in its cluster: to list and watch Nodes, to get one to confirm that it is
-// gone, to drain them, to list and watch Namespaces for their labels, and to patch and delete Nodes.
+// WorkloadPolicyRules returns the permissions that a Workload needs in its cluster: to list and watch Nodes, to get one to confirm that it
+// is gone, to drain them, to list and watch Namespaces for their labels, and to patch and delete Nodes.
 func WorkloadPolicyRules(w WorkloadWiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{{rule("nodes", "get", "list", "watch")}}
 	if w.Drains {

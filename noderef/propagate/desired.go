@@ -2,19 +2,18 @@ package propagate
 
 import corev1 "k8s.io/api/core/v1"
 
-// Propagation is the way in which a taint of an owner is given to its Node.
+// Propagation is how a taint of an owner is propagated to its Node.
 type Propagation string
 
-// Values of Propagation. Any other value leaves the Node's taint as it is.
+// Values of Propagation. With any other value, the Node's taint is not changed.
 const (
-	// Always keeps the taint on the Node, with the owner's value, and removes it when the owner no longer has it.
+	// Always sets the taint with the owner's value, and removes it when the owner no longer has it.
 	Always Propagation = "Always"
-	// OnInitialization gives the taint once to a new Node, and then ignores it. Without a ledger, a Node is new while
-	// it has a startup taint. A taint that the Node registers with too, see userdata.Node, comes back once when the agent
-	// that removes it does so before the first propagation.
+	// OnInitialization sets the taint once on a new Node, and then ignores it. Without a ledger, a Node is new while it has a startup taint.
+	// If the Node also registers with the taint, see userdata.Node, and its agent removes it before the first propagation, the taint is set
+	// once more.
 	OnInitialization Propagation = "OnInitialization"
-	// WhenMissing gives the taint to a Node that has none with its key and effect, in every pass. It neither changes
-	// nor removes the taint.
+	// WhenMissing adds the taint, in every pass, to a Node without a taint of its key and effect. It neither changes nor removes the taint.
 	WhenMissing Propagation = "WhenMissing"
 )
 
@@ -26,8 +25,8 @@ type Taint struct {
 	Propagation Propagation
 }
 
-// Owner is the owner of a Node: a Machine, a pool, or any other object. The zero Owner leaves the policy's marks as
-// they are. Otherwise all marks are set from it; the mark of an empty field is removed.
+// Owner is the owner of a Node: a Machine, a pool, or any other object. With the zero Owner, the policy's marks are not changed. Otherwise
+// all marks are set from it; the mark of an empty field is removed.
 type Owner struct {
 	Namespace, Name string
 	// Cluster is the name of the owner's cluster.
@@ -37,12 +36,12 @@ type Owner struct {
 	ControllerKind, ControllerName string
 }
 
-// Desired is what an owner wants on its Node. Maps and slices are read, never changed or kept.
+// Desired is what an owner wants on its Node. Maps and slices are neither changed nor retained.
 type Desired struct {
 	// Labels and Annotations are the owner's own; the policy selects from them.
 	Labels, Annotations map[string]string
-	// AddLabels and AddAnnotations are wanted regardless of the policy's selection, and override the owner's own. Those that the policy
-	// itself keeps, such as its marks, are left out.
+	// AddLabels and AddAnnotations are wanted regardless of the policy's selection, and override Labels and Annotations. Keys that the policy
+	// itself writes, such as its marks, are ignored.
 	AddLabels, AddAnnotations map[string]string
 	// Taints are wanted on the Node. If two have the same key and effect, the first one is used.
 	Taints []Taint

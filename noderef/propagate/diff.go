@@ -24,11 +24,10 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 	}
 }
 
-// Diff returns the patch that brings a Node into the desired state, and true; or false when nothing has to change. The
-// one patch sets labels, annotations and taints, removes remembered ones that are no longer wanted, updates the ledger,
-// and removes the startup taints.
+// Diff returns the patch that brings a Node into the desired state, and true; or false when nothing has to change. The one patch sets
+// labels, annotations and taints, removes recorded ones that are no longer wanted, updates the ledger, and removes the startup taints.
 //
-// The owner's value overrides an existing one and is remembered from then on. The Node is read, never changed.
+// The owner's value overrides an existing one and is recorded from then on. The Node is not changed.
 func (p *Policy) Diff(node *corev1.Node, desired Desired) (Patch, bool) {
 	d := newDiffer(p, node, desired)
 	patch := Patch{

@@ -45,8 +45,7 @@ func (p Patch) JSON() []byte {
 // String returns the patch as JSON, for logs and tests.
 func (p Patch) String() string { return string(p.JSON()) }
 
-// appendMap changes keys of one map. If the Node has no such map, the patch creates it, and a test before that prevents
-// that it overwrites a map that another writer has created meanwhile.
+// appendMap changes keys of one map. If the Node has no such map, the patch creates it, after a test that no other writer has created it.
 func appendMap(ops []operation, path string, changes []change, absent bool) []operation {
 	if len(changes) == 0 {
 		return ops
@@ -101,10 +100,9 @@ func (p Patch) appendTaints(ops []operation) []operation {
 	return ops
 }
 
-// Rejected reports whether an API server refused a patch because the Node has changed since it was read: it was
-// replaced, something that the decision depends on changed, or another writer added the same taint. Read the Node and
-// call [Policy.Diff] again. Rejected is false if the resulting Node is invalid, which a retry does not solve; that
-// answer has the same status code, 422, but other causes.
+// Rejected reports whether an API server rejected a patch because the Node has changed since it was read: it was replaced, something that
+// the decision depends on changed, or another writer added the same taint. Read the Node and call [Policy.Diff] again. Rejected is false if
+// the resulting Node is invalid, which a retry does not solve; that response has the same status code, 422, but other causes.
 func Rejected(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
@@ -134,7 +132,7 @@ func quote(s string) json.RawMessage { return encode(s) }
 // JSON Patch library compares encoded strings.
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
-	if err != nil { // strings and taints always encode; the API server would refuse invalid JSON as a whole
+	if err != nil { // strings and taints always encode; the API server would reject invalid JSON as a whole
 		return nil
 	}
 	return b

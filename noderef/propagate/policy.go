@@ -7,25 +7,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Policy defines what an owner propagates to its Nodes, and how the Nodes remember it. It is data, and
-// [ClusterAPI] is Cluster API's. The zero Policy propagates taints and
-// the additions of a [Desired], and remembers nothing. It is safe for concurrent use while it is not changed.
+// Policy defines what an owner propagates to its Nodes, and where the Nodes record it. [ClusterAPI] is Cluster API's. The zero Policy
+// propagates taints and the additions of a [Desired], and records nothing. It is safe for concurrent use while it is not changed.
 type Policy struct {
-	// Labels and Annotations select from those of the owner: the keys that one of the patterns matches anywhere, as Cluster API's
-	// --additional-sync-machine-labels does. Anchor them with ^ and $ to match the whole key.
+	// Labels and Annotations select keys of the owner: those with a match of one of the patterns, as in Cluster API's
+	// --additional-sync-machine-labels. Anchor the patterns with ^ and $ to match the whole key.
 	Labels, Annotations []*regexp.Regexp
-	// AnnotationMarks tell on the Node who owns it. They are set from the [Owner]. They are not in the ledger, and never
-	// propagated from the owner's annotations.
+	// AnnotationMarks describe the owner on the Node. They are set from the [Owner]. They are not in the ledger, and never propagated from the
+	// owner's annotations.
 	AnnotationMarks []Mark
-	// Ledger remembers on the Node what came from the owner.
+	// Ledger records on the Node what came from the owner.
 	Ledger Ledger
 	// StartupTaints, by key and effect, keep pods off a Node until it has its labels and taints. The same patch removes
 	// them. They cannot be desired.
 	StartupTaints []corev1.Taint
 }
 
-// Ledger names the annotations of a Node that remember what came from its owner. Only what is remembered is removed
-// later: the zero Ledger only adds.
+// Ledger names the annotations of a Node that record what came from its owner. Only recorded keys and taints are removed later: with the
+// zero Ledger, nothing is removed.
 type Ledger struct {
 	// Labels and Annotations hold sorted keys, separated by commas.
 	Labels, Annotations string
@@ -40,7 +39,7 @@ type Mark struct {
 	Value func(Owner) string
 }
 
-// Annotations that Cluster API v1.13 keeps on a Node.
+// Annotations that Cluster API v1.13 writes to a Node.
 const (
 	// LabelsFromMachineAnnotation lists the keys of the labels that came from the Machine.
 	LabelsFromMachineAnnotation = "cluster.x-k8s.io/labels-from-machine"
@@ -74,7 +73,7 @@ const (
 	UninitializedTaintEffect = corev1.TaintEffectNoSchedule
 )
 
-// The domains of Cluster API, in front of the first "/" of a key: one without subdomains, and two with them.
+// Domains of Cluster API, before the first "/" of a key: one without subdomains, and two with subdomains.
 var (
 	nodeRole        = regexp.MustCompile(`^node-role\.kubernetes\.io(/|$)`)
 	nodeRestriction = regexp.MustCompile(`^([^/]*\.)?node-restriction\.kubernetes\.io(/|$)`)

@@ -16,7 +16,7 @@ type side struct {
 	listed list
 }
 
-// newSide returns a side that wants what is selected of the owner's own, and what is added.
+// newSide returns a side that wants the selected keys of own, and all of add.
 func newSide(have, own, add map[string]string, pick []*regexp.Regexp, policy *Policy, listed list) side {
 	s := side{have: have, want: map[string]string{}, policy: policy, listed: listed}
 	for key, value := range own {
@@ -34,7 +34,7 @@ func (s *side) own(key string) bool {
 	return s.policy != nil && (s.policy.Ledger.keeps(key) || marked(s.policy.AnnotationMarks, key))
 }
 
-// keys returns the keys to remember.
+// keys returns the keys to record.
 func (s *side) keys() []string { return slices.Sorted(maps.Keys(s.want)) }
 
 // changes returns the changes of the map, without the ledger and the marks.

@@ -56,7 +56,7 @@ func plain(t *Taint) corev1.Taint {
 // mode returns how a taint is propagated.
 func (t *Taint) mode() Propagation { return cmp.Or(t.Propagation, Always) }
 
-// adds reports whether a taint is given to this Node now.
+// adds reports whether a taint is added to this Node now.
 func (d *differ) adds(mode Propagation) bool {
 	switch mode {
 	case Always, WhenMissing:
@@ -68,7 +68,7 @@ func (d *differ) adds(mode Propagation) bool {
 	}
 }
 
-// isNew reports whether the Node has not yet received the taints that are given once.
+// isNew reports whether the Node has not yet received the taints for new Nodes.
 func (d *differ) isNew() bool {
 	if d.policy.Ledger.Taints == "" {
 		return slices.ContainsFunc(d.node.Spec.Taints, func(t corev1.Taint) bool {
@@ -94,8 +94,8 @@ func (d *differ) banned(t *corev1.Taint) bool {
 	return findTaint(d.policy.StartupTaints, t.Key, t.Effect) >= 0 || findTaint(d.desired.WithoutTaints, t.Key, t.Effect) >= 0
 }
 
-// mentions reports whether the owner has a taint with any Propagation. Then it is not removed: a taint that changes
-// from Always to OnInitialization stays.
+// mentions reports whether the owner has a taint with any Propagation. Such a taint is not removed: one that changes from Always to
+// OnInitialization stays.
 func (d *differ) mentions(t *corev1.Taint) bool {
 	for i := range d.desired.Taints {
 		if d.desired.Taints[i].MatchTaint(t) {
