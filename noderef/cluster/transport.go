@@ -57,8 +57,8 @@ type exchange struct {
 	watch  bool
 }
 
-// errWatch ends a watch. A reflector lists again after an error, unless the error looks like the end of a TCP connection. Then it would
-// continue at the last resource version, but the next server may be older.
+// errWatch replaces the error of a broken watch, so that the reflector lists again. After an error that looks like the end of a TCP
+// connection, it would continue at the last resource version, but the next server may be older.
 var errWatch = errors.New("the watch broke off, or brought nothing for too long")
 
 // timeoutError ends an exchange. It matches context.DeadlineExceeded.
