@@ -13,22 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Blocker is a group of Pods of one Node that cannot leave for the same reason.
+// Blocker is a group of Pods of one Node that are blocked for the same reason.
 type Blocker struct {
 	Node    string
 	Reason  Reason
-	Budgets []types.NamespacedName // the budgets in the way, sorted; empty when no budget is
-	Pods    []PodRef               // the first pods, sorted, as many as were asked for
-	Count   int                    // all pods
-	// Since is when Pods of the Node were first blocked by this Key. A plan leaves it zero; drain/runner sets it.
+	Budgets []types.NamespacedName // the budgets that block, sorted; empty when none does
+	Pods    []PodRef               // the first pods, sorted, up to the requested number
+	Count   int                    // the number of all pods
+	// Since is when Pods of the Node were first blocked by this Key. Only drain/runner sets it.
 	Since   time.Time
 	Message string
 	// Remedy is what a person can do; only [Plan.Permanent] sets it.
 	Remedy string `json:",omitempty"`
 }
 
-// Key identifies the cause of a blocker: equal keys in two plans are the same cause. It does not contain the message, which may be the text
-// of an error that differs each time.
+// Key identifies the cause of a blocker: equal keys in two plans mean the same cause. It does not contain the message, which may be the
+// text of an error that differs each time.
 func (b Blocker) Key() string {
 	parts := append(make([]string, 0, 2+len(b.Budgets)), b.Node, string(b.Reason))
 	for _, name := range b.Budgets {
@@ -59,7 +59,7 @@ func blockerOf(d *Decision) Blocker {
 	return b
 }
 
-// blockerGroups collects the Pods of a blocker, by its key and, without a budget, its message.
+// blockerGroups collects the Pods of each blocker, by its key and, without a budget, its message.
 type blockerGroups map[string]*Blocker
 
 func (g blockerGroups) add(b Blocker, d *Decision) {
@@ -98,15 +98,15 @@ func comparePodRefs(a, b PodRef) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// Permanent returns what prevents the drain permanently, as far as the plan can know before the first eviction. Pods of later orders count
-// too. Groups are sorted and limited like [Plan.Blockers]; 0 or less means 3 Pods.
+// Permanent returns the permanent obstacles of the drain, as far as the plan can detect them before the first eviction. Pods of later
+// orders count too. Groups are sorted and limited like [Plan.Blockers]; 0 or less means 3 Pods.
 //
 //   - Budgets that can never allow an eviction of the Pods they cover, except unready Pods that may be evicted, and Pods that two budgets
-//     select: the API server refuses to evict these (k/k #75957). A webhook may remove such Pods when they are requested, as KubeVirt's
-//     does; a plan cannot know.
+//     select: the API server refuses to evict these (k/k #75957). A webhook may remove such Pods when their eviction is requested, as
+//     KubeVirt's does, which a plan cannot detect.
 //   - Pods that are or will be terminating and have finalizers, except those of Kubernetes' own controllers. Their object stays until the
-//     finalizers are removed; a plan cannot know whether their controller still runs.
-//   - Pods that a rule denies, and Pods whose completion is waited for although their restartPolicy is Always.
+//     finalizers are removed; a plan cannot detect whether their controller still runs.
+//   - Pods that a rule denies, and Pods with restartPolicy Always whose completion is waited for.
 //
 // Budgets that allow no eviction only at the moment are in Blockers.
 func (p Plan) Permanent(maxPods int) []Blocker {
@@ -138,7 +138,7 @@ func (p Plan) obstacles(d *Decision, groups blockerGroups) {
 	}
 }
 
-// refusal adds the Pod to those that budgets refuse permanently, if they do.
+// refusal adds a Pod whose eviction is permanently refused because of budgets.
 func (p Plan) refusal(d *Decision, groups blockerGroups) {
 	only, refusal := p.budgets.judge(d.Pod)
 	b := Blocker{Reason: refusal, Budgets: appendNames(nil, p.budgets[d.Pod])}
@@ -170,7 +170,7 @@ func strangeFinalizers(pod *corev1.Pod) []string {
 
 // Warnings returns what is lost when the plan is carried out: data in emptyDir volumes, and unfinished Pods that no controller creates
 // again; and the warnings of rules (see Verdict). Pods that are terminating or stay on the Node have no warnings. Warnings are grouped by
-// Node, reason and message, and sorted; each names at most maxPods Pods (0 or less means 3). A warning is no blocker and does not change a
+// Node, reason and message, and sorted; each names at most maxPods Pods (0 or less means 3). Warnings do not block and do not change a
 // plan. The messages are those of Cluster API.
 func (p Plan) Warnings(maxPods int) []Blocker {
 	groups := blockerGroups{}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// violation begins the answer of the API server when a budget refuses an eviction; Cluster API prints it in lower case.
+// violation is the prefix of the API server's response when a budget refuses an eviction; Cluster API prints it in lower case.
 const violation = "cannot evict pod as it would violate the pod's disruption budget."
 
 type budget struct {
@@ -22,7 +22,7 @@ type budget struct {
 	obj  *policyv1.PodDisruptionBudget
 }
 
-// ledger contains, for each Pod that the rules let go, the budgets that select it, sorted by name. It is immutable.
+// ledger maps each Pod that must leave to the budgets that select it, sorted by name. It is immutable.
 type ledger map[*corev1.Pod][]*budget
 
 func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget) ledger {
@@ -53,7 +53,7 @@ func newLedger(ds []Decision, budgets []*policyv1.PodDisruptionBudget) ledger {
 
 // judge decides about a Pod that leaves, like the eviction endpoint (drain-noderef 3.1): some phases ignore budgets, two budgets are an
 // error, unready Pods follow unhealthyPodEvictionPolicy (KEP-3017), and all other Pods count. only is the budget that counts the Pod, or
-// nil; refusal says why budgets refuse the Pod whatever they still allow, and is empty if they do not.
+// nil. refusal is why budgets refuse the Pod even if they allow disruptions; it is empty if they do not refuse it.
 func (l ledger) judge(pod *corev1.Pod) (only *budget, refusal Reason) {
 	budgets := l[pod]
 	switch {
@@ -73,7 +73,7 @@ func (l ledger) judge(pod *corev1.Pod) (only *budget, refusal Reason) {
 	return only, ""
 }
 
-// gate applies the budgets to a Pod that leaves. spent counts, per budget, what its status does not show yet.
+// gate applies the budgets to a Pod that leaves. spent counts, per budget, the evictions that its status does not show yet.
 func (l ledger) gate(d *Decision, spent map[types.NamespacedName]int32) {
 	d.Budgets = appendNames(d.Budgets, l[d.Pod])
 	switch b, refusal := l.judge(d.Pod); {
@@ -125,8 +125,8 @@ func stale(pdb *policyv1.PodDisruptionBudget) bool {
 	return pdb.Status.ObservedGeneration < pdb.Generation
 }
 
-// neverAllows reports that the budget cannot allow an eviction with its current number of Pods. The counts of a budget whose sync failed
-// are not used.
+// neverAllows reports whether the budget cannot allow an eviction with its current number of Pods. The counts of a budget whose sync failed
+// are ignored.
 func neverAllows(pdb *policyv1.PodDisruptionBudget) bool {
 	st := &pdb.Status
 	if st.DisruptionsAllowed > 0 || st.ExpectedPods == 0 || st.ExpectedPods > st.DesiredHealthy || syncFailed(pdb) {
@@ -168,7 +168,7 @@ func neverAllowsMessage(b *budget) string {
 		violation, b.name.Name, limit, value.String(), b.obj.Status.ExpectedPods, openBudget)
 }
 
-// openBudget is how a person can open a budget that never allows an eviction.
+// openBudget is the remedy for a budget that never allows an eviction.
 const openBudget = "raise maxUnavailable, lower minAvailable or add replicas"
 
 func multipleBudgetsMessage(budgets []*budget) string {

@@ -16,21 +16,21 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Outcome is the meaning of an answer.
+// Outcome is the meaning of a response to an eviction request.
 type Outcome struct {
-	// Reason is ReasonEvictionAccepted, ReasonGone, or why the Pod does not go.
+	// Reason is ReasonEvictionAccepted, ReasonGone, or why the Pod is not evicted.
 	Reason Reason
-	// RetryAfter is when to ask again at the earliest, without jitter and before any back-off of the caller: the hint of the API server if
-	// it gave one, at most a minute, otherwise that of the reason.
+	// RetryAfter is the minimum time until the next request, without jitter and before any back-off of the caller: the hint of the API server
+	// if there is one, at most a minute, otherwise that of the reason.
 	RetryAfter time.Duration
-	// Message is the answer in one line for people, empty when accepted. It omits what differs between two attempts
+	// Message is the response in one line for people, empty when accepted. It omits the parts that differ between two attempts
 	// ([contract.SteadyText]).
 	Message string
 }
 
-// schedule says for each reason how long a Pod rests that is held for it, which is doubled up to the longest time when it is held for it
-// again and again. The API server may ask for another first time where a row is hinted. What is not listed ends by an event, which comes
-// before a quarter of a minute is over.
+// schedule returns, for each reason, the first and the longest pause before the next request for a Pod. The pause is doubled while the
+// reason stays the same. For a hinted row, the API server may request another first pause. Other reasons end with an event; their pause is
+// at most a quarter of a minute.
 func schedule(r Reason) row {
 	const second, minute = time.Second, time.Minute
 	switch r {
@@ -59,21 +59,21 @@ func schedule(r Reason) row {
 	}
 }
 
-// row is one of schedule.
+// row is a row of the schedule.
 type row struct {
 	first, longest time.Duration
 	hinted         bool
 }
 
-// longestHint limits the hints of webhooks and proxies; those of the API server are at most 32 s.
+// longestHint limits the hints of webhooks and proxies; the API server's own hints are at most 32 s.
 const longestHint = time.Minute
 
-// multipleBudgetsText identifies the only answer that is recognized by its text: status 500 without a reason (k/k #75957).
+// multipleBudgetsText identifies the only response that is recognized by its text: status 500 without a reason (k/k #75957).
 const multipleBudgetsText = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
-// Classify recognizes every answer of the eviction endpoint (drain-noderef 3.2); nil means accepted. stillThere says whether the cache of
-// the caller shows the Pod under the UID of the request. Errors may be wrapped. Errors without an API status, such as a broken connection
-// or a deadline, are ReasonUnknownOutcome.
+// Classify recognizes every response of the eviction endpoint (drain-noderef 3.2); nil means accepted. stillThere is whether the cache of
+// the caller has the Pod with the UID of the request. Errors may be wrapped. Errors without an API status, such as a broken connection or a
+// deadline, are ReasonUnknownOutcome.
 func Classify(err error, stillThere bool) Outcome {
 	if err == nil {
 		return Outcome{Reason: ReasonEvictionAccepted}
@@ -102,7 +102,7 @@ func reasonOf(err error, st *metav1.Status, stillThere bool) Reason {
 		if !stillThere && !ofBudget(st) {
 			return ReasonGone
 		}
-		return ReasonConflict // of the Pod, or of evictions that are counted in the status of one budget
+		return ReasonConflict // of the Pod, or of concurrent updates of one budget's status
 	case http.StatusForbidden:
 		return reasonOfForbidden(err, st)
 	case http.StatusTooManyRequests:
@@ -122,8 +122,8 @@ func reasonOf(err error, st *metav1.Status, stillThere bool) Reason {
 	return ReasonUnknownOutcome
 }
 
-// deniedByAdmission recognizes the refusal of a webhook or a ValidatingAdmissionPolicy. They choose the status code: KubeVirt 429, Strimzi
-// 500, a policy perhaps 401. Only the words that the API server puts before theirs distinguish such an answer from its own.
+// deniedByAdmission recognizes a denial by a webhook or a ValidatingAdmissionPolicy. They choose the status code: KubeVirt 429, Strimzi
+// 500, a policy perhaps 401. Only the prefix that the API server adds distinguishes such a response from its own.
 func deniedByAdmission(message string) bool {
 	return strings.Contains(message, "admission webhook \"") && strings.Contains(message, "\" denied the request") ||
 		strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, "' denied request: ")
@@ -137,7 +137,7 @@ func reasonOfNotFound(err error, st *metav1.Status) Reason {
 	return ReasonGone
 }
 
-// ofBudget reports whether an answer is about a PodDisruptionBudget and not about the Pod.
+// ofBudget reports whether a response is about a PodDisruptionBudget and not about the Pod.
 func ofBudget(st *metav1.Status) bool {
 	return st.Details != nil && st.Details.Group == policyv1.GroupName && strings.HasPrefix(st.Details.Kind, "poddisruptionbudget")
 }
@@ -146,7 +146,7 @@ func reasonOfForbidden(err error, st *metav1.Status) Reason {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return ReasonNamespaceTerminating
-	case ofBudget(st): // too many of its evictions are not confirmed yet
+	case ofBudget(st): // too many of the budget's evictions are not confirmed yet
 		return ReasonBudgetExhausted
 	default:
 		return ReasonForbidden
@@ -176,8 +176,8 @@ func message(err error, st *metav1.Status, r Reason) string {
 	return cmp.Or(contract.SteadyText(st.Message), fmt.Sprintf("the server answered %d %s", st.Code, st.Reason))
 }
 
-// Rest returns how long a Pod rests that is held for the same reason so many times in a row: first, which is Outcome.RetryAfter after an
-// answer and otherwise 0, doubled each time up to the limit of the reason, which is never below first.
+// Rest returns the pause before the next request for a Pod after the given number of consecutive holds for the same reason: first, which is
+// Outcome.RetryAfter after a response and otherwise 0, doubled each time up to the limit of the reason, which is never below first.
 func Rest(reason Reason, first time.Duration, times int) time.Duration {
 	first = cmp.Or(first, schedule(reason).first)
 	return max(first, min(first<<min(max(0, times-1), 10), schedule(reason).longest))

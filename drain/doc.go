@@ -1,24 +1,23 @@
 // Package drain decides which Pods leave a Node, in which order, and why a Pod has to stay. It does not access a cluster: package
-// drain/runner carries plans out.
+// drain/runner carries out plans.
 //
-// A [Planner] applies its rules to every Pod, counts the disruption budgets over all given Nodes and returns a [Plan]. [Classify] turns an
-// answer of the eviction endpoint into an [Outcome]. [PlanVolumes] decides which volumes the deletion of the machine waits for after the
-// drain. A [Policy] is data: a grace period, when evictions turn into deletions, and when a Node counts as one that does not answer.
-// [Policy.Rule] is the last rule of a drain.
+// A [Planner] applies its rules to every Pod, counts the disruption budgets over all given Nodes and returns a [Plan]. [Classify] maps a
+// response of the eviction endpoint to an [Outcome]. [PlanVolumes] decides which volumes the deletion of the machine waits for after the
+// drain. A [Policy] is data: a grace period, when evictions turn into deletions, and when a Node counts as unreachable. [Policy.Rule] is
+// the last rule of a drain.
 //
 // # Usage
 //
-// Rules are a slice and are applied in its order: rules about orders first ([OrderByPriority], [OneAtATimeWithVolumes],
-// or a [Rule] of the caller), then rules that decide ([SkipSelected] before the others). [DeleteBy] and a Policy are
-// last. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags,
-// kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API
-// with its drain label and its MachineDrainRules ([ReadMachineDrainRules]).
+// Rules are applied in the order of their slice: rules about orders first ([OrderByPriority], [OneAtATimeWithVolumes], or a [Rule] of the
+// caller), then rules that decide ([SkipSelected] before the others). [DeleteBy] and a Policy are last. [DefaultRules] follow kubectl drain
+// with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags, kubectl refuses Pods that no controller creates again
+// and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API with its drain label and its MachineDrainRules
+// ([ReadMachineDrainRules]).
 //
 //	rules := append([]drain.Rule{drain.OrderByPriority}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
 //
-// Before the first eviction, [Plan.Permanent] lists what waiting does not remove and how a person can remove it, and [Plan.Warnings] what
-// is lost.
+// Before the first eviction, [Plan.Permanent] lists the permanent obstacles with their remedies, and [Plan.Warnings] what is lost.
 //
 // # Guarantees
 //
@@ -28,9 +27,9 @@
 //   - A plan does not evict more Pods of a budget than the status of the budget allows, counted over all Nodes of the plan.
 //   - The action for a Pod of another Node is always Ignore.
 //   - A Pod that no rule decides about is denied. Every Pod has an action, an order and a reason.
-//   - A MachineDrainRule that is invalid, or that asks for labels that were not read, holds only the Pods that it may select.
-//   - A volume that was not read is an error and does not count as detached. Inline, shared and orphaned volumes and those of
-//     ignored Pods are not waited for.
+//   - A MachineDrainRule that is invalid, or that needs labels that were not read, holds only the Pods that it may select.
+//   - A volume that was not read is an error and does not count as detached. Inline, shared and orphaned volumes and those of ignored Pods
+//     are not waited for.
 //   - Only a [Policy] and [DeleteBy] force anything. Without them, Pods are evicted without a time limit, with their own grace periods.
 //   - Neither sets a grace period of 0.
 //   - A completed Pod does not block a drain that waits for its completion.
@@ -38,9 +37,9 @@
 // # Limits
 //
 // The budget count is an estimate from a snapshot. The API server decides, and package drain/runner also requests evictions that a plan
-// regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas stay as they are; it cannot know whether the
-// controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's budgets. Owner
-// references are trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized. It
-// is not known which Pod uses an in-tree volume: while an ignored Pod uses one, or a claim whose volume has no VolumeAttachment, none is
-// waited for.
+// regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas do not change; it cannot detect whether the
+// controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's budgets. Owner references are
+// trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized. Which Pod uses an
+// in-tree volume is unknown: while an ignored Pod uses one, or a claim whose volume has no VolumeAttachment, no in-tree volume is waited
+// for.
 package drain

@@ -38,7 +38,7 @@ func sortDecisions(ds []Decision) {
 	})
 }
 
-// applyOrder lets Pods of a higher order wait. Other Pods do not wait for finished Pods.
+// applyOrder makes Pods of a higher order wait. Other Pods do not wait for finished Pods.
 func applyOrder(ds []Decision) {
 	first, found := int32(0), false
 	for i := range ds {
@@ -53,7 +53,7 @@ func applyOrder(ds []Decision) {
 			continue
 		}
 		switch {
-		case d.Action.leaves() && d.Reason != ReasonPoweredOff: // what runs nowhere waits for nobody
+		case d.Action.leaves() && d.Reason != ReasonPoweredOff: // a Pod of a powered-off instance waits for no other Pod
 			d.hold(Wait, ReasonLowerOrder, "waiting until Pods with a lower drain order are gone")
 		case d.Reason == ReasonWaitCompleted:
 			d.Reason = ReasonWaitCompletedLater

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Reasons of [KubectlRules], besides those of the default rules and ReasonStuckTerminating.
+// Reasons of [KubectlRules], in addition to those of the default rules and ReasonStuckTerminating.
 const (
-	ReasonNotSelected Reason = "NotSelected" // the pod selector leaves the pod out
+	ReasonNotSelected Reason = "NotSelected" // the pod selector does not match the pod
 	ReasonOrphaned    Reason = "Orphaned"    // the DaemonSet that the pod names does not exist
 )
 
-// The texts of kubectl drain, word for word, because people search for them. Errors begin as kubectl prints them; kubectl adds the names of
-// the Pods, which a verdict does not contain.
+// Texts of kubectl drain, word for word, because people search for them. Errors begin as kubectl prints them; kubectl adds the names of the
+// Pods, which a verdict does not contain.
 const (
 	kubectlError        = "cannot delete "
 	daemonSetFatal      = kubectlError + "DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
@@ -30,7 +30,7 @@ const (
 	unmanagedWarning    = "deleting Pods that declare no controller"
 )
 
-// errNoClock says that the options ask for an age and contain no clock.
+// errNoClock is the error of options with an age limit but without a clock.
 var errNoClock = errors.New("KubectlOptions.SkipWaitForDeleteTimeout needs Now, the clock to tell ages by: set it, or leave the timeout 0")
 
 // KubectlOptions are the flags of kubectl drain that decide about pods. The zero value is kubectl drain without flags.
@@ -41,20 +41,20 @@ type KubectlOptions struct {
 	IgnoreAllDaemonSets bool
 	// DeleteEmptyDirData evicts Pods that lose the data of an emptyDir, in memory or on disk (--delete-emptydir-data).
 	DeleteEmptyDirData bool
-	// PodSelector ignores Pods whose labels do not match (--pod-selector); nil selects all.
+	// PodSelector selects Pods by their labels (--pod-selector); others are ignored. Nil selects all.
 	PodSelector labels.Selector
 	// SkipWaitForDeleteTimeout ignores Pods whose deletionTimestamp (the time of the request plus the grace period) is older than this
-	// (--skip-wait-for-delete-timeout). Only whole seconds count, as for kubectl; 0 ignores none.
+	// (--skip-wait-for-delete-timeout). As in kubectl, it is truncated to whole seconds; 0 ignores none.
 	SkipWaitForDeleteTimeout time.Duration
-	// Now returns the time for SkipWaitForDeleteTimeout, which denies terminating Pods without it.
+	// Now returns the time for SkipWaitForDeleteTimeout. Without it, that option denies terminating Pods.
 	Now func() time.Time
 	// DaemonSets returns the DaemonSet that controls a Pod. It is called for every unfinished Pod of a DaemonSet in every plan, so it must
-	// answer from memory, for example from a lister. A nil error means that the DaemonSet exists, a NotFound error that it does not; any
-	// other error denies the Pod. If DaemonSets is nil, the owner reference is trusted.
+	// read from memory, for example from a lister. A nil error means that the DaemonSet exists, a NotFound error that it does not; any other
+	// error denies the Pod. If DaemonSets is nil, the owner reference is trusted.
 	DaemonSets func(namespace, name string) (*appsv1.DaemonSet, error)
 	// JudgeFinishedDaemonSetPods treats Succeeded and Failed Pods of DaemonSets like running ones. kubectl evicts them, and the DaemonSet
-	// creates them again on the same Node; with a Pod that always fails this does not end (Cluster API #12640). [DefaultRules] behave as if
-	// it was set.
+	// creates them again on the same Node; with a Pod that always fails this does not end (Cluster API #12640). [DefaultRules] behave as if it
+	// were set.
 	JudgeFinishedDaemonSetPods bool
 	// Additional rules are applied after kubectl's own filters and before the remaining Pods are evicted. Like kubectl's additional filters,
 	// they are not applied to ignored Pods. Package drain/kubectl turns a PodFilter into such a rule.
@@ -65,9 +65,9 @@ type KubectlOptions struct {
 // ignored, those that stop kubectl are denied with its error, and all others are evicted. No rule calls an API. A differential test in
 // package drain/kubectl compares them with k8s.io/kubectl/pkg/drain.
 //
-// They differ in three points. A terminating Pod is waited for, and not evicted a second time. Warnings are collected, while kubectl keeps
-// only those of its last filter and so omits lost emptyDir data. A denied Pod does not prevent the eviction of others, while kubectl then
-// evicts no Pod; to do the same, check [Plan.Blockers] before carrying out a plan.
+// There are three differences. A terminating Pod is waited for, and not evicted a second time. All warnings are collected, while kubectl
+// retains only those of its last filter and so omits lost emptyDir data. A denied Pod does not prevent the eviction of others, while
+// kubectl then evicts no Pod; to do the same, check [Plan.Blockers] before carrying out a plan.
 //
 // o is copied. If the rules are used concurrently, its functions must be safe for that.
 func KubectlRules(o KubectlOptions) []Rule {
@@ -144,7 +144,7 @@ func (o KubectlOptions) unmanaged(pod *corev1.Pod, prev Verdict) (Verdict, error
 	return prev.warn(unmanagedWarning), nil
 }
 
-// unlessIgnored does not apply a rule to ignored Pods. A nil rule stays nil, which Decide refuses.
+// unlessIgnored does not apply a rule to ignored Pods. A nil rule stays nil, which Decide denies.
 func unlessIgnored(rule Rule) Rule {
 	if rule == nil {
 		return nil

@@ -26,9 +26,9 @@ type MachineDrainRules []drainRule
 type drainRule struct {
 	key  types.NamespacedName
 	spec drainRuleSpec
-	// machine says whether the rule applies to the Machine; it is unclear until the Machine is known.
+	// machine is whether the rule applies to the Machine; it is unclear before For.
 	machine answer
-	// problem is the first one that makes the behavior or the selection of the rule unclear; empty if there is none.
+	// problem is the first problem that makes the behavior or the selection of the rule unclear; empty if there is none.
 	problem string
 }
 
@@ -42,7 +42,7 @@ type drainRuleSpec struct {
 	Pods     []drainRuleEntry `json:"pods"`     // alternatives; none means all Pods of all Namespaces
 }
 
-// behavior is what a rule does with its Pods, in the words of Cluster API. Any other value makes a rule invalid.
+// behavior is the treatment of the Pods of a rule, as Cluster API names it. Any other value makes a rule invalid.
 type behavior string
 
 const (
@@ -61,7 +61,7 @@ type drainRuleEntry struct {
 // selector is a label selector; the zero value, null and an empty one match everything.
 type selector struct {
 	valid   labels.Selector
-	invalid error // it is not clear what it matches
+	invalid error // why it is unclear what it matches
 }
 
 // UnmarshalJSON implements json.Unmarshaler. Only a field of another type is an error.
@@ -83,7 +83,7 @@ const (
 	yes
 )
 
-// matches answers for an object; known is false if its labels were not read.
+// matches returns the answer for an object; known is false if its labels were not read.
 func (s selector) matches(of map[string]string, known bool) answer {
 	switch {
 	case s.invalid != nil, s.valid != nil && !known:
@@ -95,7 +95,7 @@ func (s selector) matches(of map[string]string, known bool) answer {
 	}
 }
 
-// anyOf answers for alternative entries; no entries select everything.
+// anyOf returns the best answer for alternative entries; no entries select everything.
 func anyOf(entries []drainRuleEntry, each func(drainRuleEntry) answer) answer {
 	if len(entries) == 0 {
 		return yes
@@ -108,7 +108,7 @@ func anyOf(entries []drainRuleEntry, each func(drainRuleEntry) answer) answer {
 }
 
 // ReadMachineDrainRules reads MachineDrainRules of v1beta1 or v1beta2, or of a kind with the same fields, in any order. Null means absent,
-// as for Cluster API. The objects are not changed or kept.
+// as in Cluster API. The objects are not changed or retained.
 func ReadMachineDrainRules(objects []unstructured.Unstructured) MachineDrainRules {
 	rules := make(MachineDrainRules, 0, len(objects))
 	for i := range objects {
@@ -117,7 +117,7 @@ func ReadMachineDrainRules(objects []unstructured.Unstructured) MachineDrainRule
 		if err == nil {
 			err = json.Unmarshal(data, &r.spec)
 		}
-		if err != nil { // without a selector and a behavior it holds every Pod
+		if err != nil { // such a rule has no selector and no behavior, and holds every Pod
 			r.spec, r.problem = drainRuleSpec{}, "spec: "+err.Error()
 		}
 		rules = append(rules, r)
@@ -165,15 +165,15 @@ func (s MachineDrainRules) NeedNamespaces() bool {
 	})
 }
 
-// DrainedMachine is what rules need to know about the Machine that is drained.
+// DrainedMachine describes the drained Machine for rules.
 type DrainedMachine struct {
-	// Namespace is that of the Machine; rules of other Namespaces do not apply.
+	// Namespace is the namespace of the Machine; rules of other Namespaces do not apply.
 	Namespace string
-	// Labels are those of the Machine.
+	// Labels are the labels of the Machine.
 	Labels map[string]string
-	// ClusterLabels are those of its Cluster; nil for a Machine without a Cluster.
+	// ClusterLabels are the labels of its Cluster; nil for a Machine without a Cluster.
 	ClusterLabels map[string]string
-	// ClusterUnread says that the labels of the Cluster are unknown. Rules that ask for them hold the Pods that they select.
+	// ClusterUnread means that the labels of the Cluster are unknown. Rules that need them hold the Pods that they select.
 	ClusterUnread bool
 }
 
@@ -196,7 +196,7 @@ type NamespaceLabels func(namespace string) (labels map[string]string, known boo
 
 // Rule returns the [Rule] of the rules. Call For before; otherwise every rule with machine selectors is unclear. A rule with behavior Drain
 // sets its order, and later rules decide. A Pod that no rule selects keeps its order. If the labels of a Namespace are unknown, a rule that
-// asks for them holds the Pods that it may select. A nil function means that no Namespace was read. Terminating Pods are not held.
+// needs them holds the Pods that it may select. A nil function means that no Namespace was read. Terminating Pods are not held.
 func (s MachineDrainRules) Rule(namespaces NamespaceLabels) Rule {
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 		if prev.Action != Undecided || len(s) == 0 {
@@ -228,7 +228,7 @@ func (r *drainRule) decide(meant answer, pod *corev1.Pod, prev Verdict) (Verdict
 	case behaviorDrain:
 		prev.Order = ptr.Deref(r.spec.Drain.Order, 0)
 		return prev, nil
-	case behaviorSkip: // the webhook of Cluster API refuses an order here, and its drain ignores it
+	case behaviorSkip: // the webhook of Cluster API rejects an order here, and its drain ignores it
 		return skip(prev), nil
 	case behaviorWaitCompleted:
 		return waitCompleted(pod, prev)
@@ -249,9 +249,9 @@ func (r *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 }
 
 // ClusterAPIRules returns rules that decide like the drain of Cluster API (capi-machine 3.2), in its order: mirror and DaemonSet Pods are
-// ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They differ where
-// Cluster API has defects: completed Pods do not block (#12920), an unclear rule holds only its own Pods ([MachineDrainRules]), and
-// finished Pods of a DaemonSet are ignored (#12640).
+// ignored, then the drain label decides, then the MachineDrainRules of the Machine, and all other Pods are evicted. They avoid defects of
+// Cluster API: completed Pods do not block (#12920), an unclear rule holds only its own Pods ([MachineDrainRules]), and finished Pods of a
+// DaemonSet are ignored (#12640).
 func ClusterAPIRules(ofMachine MachineDrainRules, namespaces NamespaceLabels) []Rule {
 	return []Rule{
 		ignoreMirrorPods, ignoreDaemonSetPods, drainLabel, ofMachine.Rule(namespaces),

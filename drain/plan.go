@@ -26,7 +26,7 @@ type Decision struct {
 	Intended Action
 	// Budgets are the budgets that select the Pod, by name.
 	Budgets []types.NamespacedName
-	// TakesToken says that the eviction counts against its budget.
+	// TakesToken means that the eviction counts against its budget.
 	TakesToken bool
 }
 
@@ -39,8 +39,8 @@ type Plan struct {
 	budgets ledger
 }
 
-// Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are kept by reference
-// and not changed. Nil Pods are skipped.
+// Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are retained by
+// reference and not changed. Nil Pods are ignored.
 func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
 	pods := 0
 	for i := range nodes {
@@ -57,8 +57,8 @@ func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
 	return Plan{judged: judged, budgets: newLedger(judged, facts.Budgets)}.With(facts)
 }
 
-// With returns the plan for other facts about the same Pods and budgets: facts.Budgets are not used. Applying the rules and finding the
-// budgets is most of the work of a plan, and is not repeated.
+// With returns the plan for other facts about the same Pods and budgets; facts.Budgets is ignored. Most of the work of a plan, applying the
+// rules and finding the budgets, is not repeated.
 func (p Plan) With(facts Facts) Plan {
 	p.Decisions = slices.Clone(p.judged)
 	spent := map[types.NamespacedName]int32{}
@@ -69,7 +69,7 @@ func (p Plan) With(facts Facts) Plan {
 	return p
 }
 
-// Done reports that no Pod blocks. An empty plan is Done: the caller has to know whether the Pods were completely known.
+// Done reports whether no Pod blocks. An empty plan is Done: the caller must check that all Pods were known.
 func (p Plan) Done() bool {
 	return !slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.Action != Ignore })
 }
@@ -145,7 +145,7 @@ func groupOfWait(r Reason) podGroup {
 	}
 }
 
-// PodRef identifies one Pod: a Pod that is created again under the same name has another UID.
+// PodRef identifies one Pod. A Pod that is created again under the same name has another UID.
 type PodRef struct {
 	Namespace string
 	Name      string
@@ -166,8 +166,8 @@ type NodePods struct {
 	Pods []*corev1.Pod
 }
 
-// Hold says that a request for a Pod is in flight, or that it was refused and the Pod rests. A held Pod waits instead of being evicted,
-// with the reason and the message of the hold, and does not count against its budget.
+// Hold means that a request for a Pod is in flight, or was refused and is paused. A held Pod waits instead of being evicted, with the
+// reason and the message of the hold, and does not count against its budget.
 type Hold struct {
 	Reason  Reason
 	Message string
@@ -175,11 +175,11 @@ type Hold struct {
 	Only Action
 }
 
-// Facts is what a plan knows besides the Pods. The zero value is valid: no budgets, and no requests in flight.
+// Facts are the input of a plan other than the Pods. The zero value is valid: no budgets, and no requests in flight.
 type Facts struct {
 	// Now is the time of the snapshot. The planner does not read a clock.
 	Now time.Time
-	// Budgets are the PodDisruptionBudgets of at least all Namespaces that have Pods on the Nodes. They are shared and not changed.
+	// Budgets are at least the PodDisruptionBudgets of all Namespaces that have Pods on the Nodes. They are shared and not changed.
 	Budgets []*policyv1.PodDisruptionBudget
 	// Spent counts, per budget, requested evictions that the status of the budget does not show yet.
 	Spent map[types.NamespacedName]int32

@@ -12,36 +12,36 @@ import (
 
 // Reasons of a [Policy], and of the runner about the progress of a drain.
 const (
-	ReasonEscalated        Reason = "Escalated"        // deleted, because it was not evicted for as long as the policy allows
+	ReasonEscalated        Reason = "Escalated"        // deleted, because it was not evicted within the time of the policy
 	ReasonPoweredOff       Reason = "PoweredOff"       // the provider confirms that the instance is off
 	ReasonStuckTerminating Reason = "StuckTerminating" // terminating for longer than the drain waits
 	ReasonRespawned        Reason = "Respawned"        // its controller creates Pods on the cordoned Node again
-	ReasonUncordoned       Reason = "Uncordoned"       // others make the Node schedulable again; of a blocker without Pods
+	ReasonUncordoned       Reason = "Uncordoned"       // others make the Node schedulable again; the blocker has no Pods
 )
 
-// Policy decides how long a drain only evicts, and what it does about a Node that does not answer. The zero value evicts without a time
-// limit, with every Pod's own grace period, and waits for every Pod. A Policy is plain data, safe for concurrent use, and must not be
+// Policy decides when a drain deletes Pods instead of evicting them, and how it treats an unreachable Node. The zero value evicts without a
+// time limit, with every Pod's own grace period, and waits for every Pod. A Policy is plain data, safe for concurrent use, and must not be
 // changed.
 //
-// A policy applies to Pods that the rules let go: Pods that a rule ignores or denies stay so.
+// A policy does not affect Pods that the rules ignore or deny.
 type Policy struct {
 	// GracePeriod replaces the grace period of every Pod, in seconds, at least 1; nil means the Pod's own. With 0, the API server would
 	// remove the object while the containers still run, and a StatefulSet could start a second Pod beside them (Karpenter #3032).
 	GracePeriod *int64
-	// DeleteAfter is how long after its start a drain deletes Pods instead of evicting them, which ignores budgets; 0 means never. Orders
-	// still apply.
+	// DeleteAfter is the time after the start of a drain from which it deletes Pods, ignoring budgets, instead of evicting them; 0 means
+	// never. Orders still apply.
 	DeleteAfter time.Duration
-	// SkipUnreachableAfter is how long the Ready condition of a Node must have been Unknown until the drain reckons with a kubelet that
-	// ends no Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that still
-	// terminate a minute later. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all
+	// SkipUnreachableAfter is how long the Ready condition of a Node must have been Unknown before the drain assumes that the kubelet ends no
+	// Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that are still
+	// terminating a minute later. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all
 	// of this applies at once.
 	SkipUnreachableAfter time.Duration
 }
 
 const (
-	// unreachableGrace is the grace period, in seconds, of Pods whose Node does not answer.
+	// unreachableGrace is the grace period, in seconds, of Pods on an unreachable Node.
 	unreachableGrace = 1
-	// skipTerminatingAfter is how long after its time the drain waits for a terminating Pod of a Node that does not answer.
+	// skipTerminatingAfter is how long the drain waits for an overdue terminating Pod of an unreachable Node.
 	skipTerminatingAfter = time.Minute
 )
 
@@ -49,14 +49,14 @@ const (
 // wait for Pods that cannot end because their kubelet has not answered for five minutes.
 func DefaultPolicy() *Policy { return &Policy{SkipUnreachableAfter: 5 * time.Minute} }
 
-// Situation is what a [Policy] knows about the drain of one Node. The zero value is a Node that answers, in a drain that begins now.
+// Situation is the input of a [Policy] about the drain of one Node. The zero value is a Node that answers, in a drain that starts now.
 type Situation struct {
 	Now time.Time
-	// StartedAt is when the drain began, as persisted by its owner. Zero means now.
+	// StartedAt is when the drain started, as persisted by its owner. Zero means now.
 	StartedAt time.Time
 	// Node provides the Ready condition; nil counts as a Node that answers. It is shared and not changed.
 	Node *corev1.Node
-	// PoweredOff is confirmed by the provider, and not derived from conditions of the Node.
+	// PoweredOff must be confirmed by the provider, and not derived from conditions of the Node.
 	PoweredOff bool
 }
 
@@ -117,7 +117,7 @@ func UnreachableSince(node *corev1.Node) (since time.Time, silent bool) {
 	return time.Time{}, false
 }
 
-// graceFor returns the grace period of the request; nil is the Pod's own.
+// graceFor returns the grace period of the request; nil means the Pod's own.
 func (p Policy) graceFor(pod *corev1.Pod, v Verdict, dead bool) *int64 {
 	asked := cmp.Or(v.GracePeriodSeconds, p.GracePeriod)
 	switch {
@@ -133,8 +133,8 @@ func graceOf(pod *corev1.Pod) int64 {
 	return ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 }
 
-// goneBy is when a terminating Pod of a Node that does not answer should be gone: at the end of its grace period or, if that is sooner, at
-// the end of unreachableGrace counted from the latest of the deletion request, the start of the drain and the end of SkipUnreachableAfter.
+// goneBy returns when a terminating Pod of an unreachable Node should be gone: at the end of its grace period or, if that is sooner, at the
+// end of unreachableGrace counted from the latest of the deletion request, the start of the drain and the end of SkipUnreachableAfter.
 func (p Policy) goneBy(pod *corev1.Pod, s Situation) time.Time {
 	end := pod.DeletionTimestamp.Time
 	if s.StartedAt.IsZero() || pod.DeletionGracePeriodSeconds == nil {
@@ -153,9 +153,9 @@ func (p Policy) goneBy(pod *corev1.Pod, s Situation) time.Time {
 	return end
 }
 
-// DeleteBy returns a [Rule] for a deadline, as the last one (Karpenter's terminationGracePeriod): Pods leave by eviction while more than
-// their grace period is left before the deadline. Then they are deleted, which ignores budgets, with what is left, at least a second. now
-// is called for each Pod.
+// DeleteBy returns a [Rule] for a deadline (Karpenter's terminationGracePeriod); use it as the last rule. Pods are evicted while more than
+// their grace period is left before the deadline. Then they are deleted, ignoring budgets, with the time left as grace period, at least a
+// second. now is called for each Pod.
 func DeleteBy(deadline time.Time, now func() time.Time) Rule {
 	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
 		left := int64(deadline.Sub(now()) / time.Second)

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Rule gets a Pod and the verdict of earlier rules, and returns the new verdict: prev if it does not decide. It must not change the Pod. An
-// error denies the Pod.
+// Rule takes a Pod and the verdict of earlier rules, and returns the new verdict: prev if it does not decide. It must not change the Pod.
+// An error denies the Pod.
 type Rule func(pod *corev1.Pod, prev Verdict) (Verdict, error)
 
 // DefaultRules returns the rules of a [Planner] without rules, in their order. They decide like kubectl drain with --force,
-// --ignore-daemonsets and --delete-emptydir-data, except that finished Pods of a DaemonSet are ignored too, because the DaemonSet creates
-// evicted ones again without end (Cluster API #12640).
+// --ignore-daemonsets and --delete-emptydir-data, except that finished Pods of a DaemonSet are ignored too, because the DaemonSet would
+// create evicted ones again without end (Cluster API #12640).
 func DefaultRules() []Rule {
 	return []Rule{ignoreMirrorPods, ignoreDaemonSetPods, waitForTerminating, evictFinished, evictRest}
 }
@@ -78,9 +78,9 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// WaitCompleted is a [Rule] for some Pods: the drain waits until the Pod has completed, and Pods of a higher order wait too. A Succeeded or
-// Failed Pod is ignored even while its object exists; Cluster API waits for the object (#12920). A Pod that is deleted is waited for like
-// other terminating Pods.
+// waitCompleted is a [Rule]: the drain waits until the Pod has completed, and Pods of a higher order wait too. A Succeeded or Failed Pod is
+// ignored even while its object exists; Cluster API waits for the object (#12920). A Pod that is deleted is waited for like other
+// terminating Pods.
 func waitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	if finished(pod) {
 		return prev.decideIf(true, Ignore, ReasonCompleted, "the Pod has completed"), nil
@@ -88,8 +88,8 @@ func waitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev.decideIf(true, Wait, ReasonWaitCompleted, "waiting for completion"), nil
 }
 
-// SkipSelected returns a [Rule]: Pods that selector selects stay on the Node, and the drain does not wait for them. It precedes the rules
-// that let them go. A nil selector selects none.
+// SkipSelected returns a [Rule]: Pods that match selector stay on the Node, and the drain does not wait for them. It must precede the rules
+// that evict them. A nil selector matches none.
 func SkipSelected(selector labels.Selector) Rule {
 	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 		if selector == nil || !selector.Matches(labels.Set(pod.Labels)) {
@@ -99,12 +99,12 @@ func SkipSelected(selector labels.Selector) Rule {
 	}
 }
 
-// skip leaves a Pod on the Node.
+// skip returns a verdict that leaves a Pod on the Node.
 func skip(prev Verdict) Verdict {
 	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule leaves the Pod alone")
 }
 
-// neverCompletes reports that a Pod ends only when it is deleted.
+// neverCompletes reports whether a Pod ends only when it is deleted.
 func neverCompletes(pod *corev1.Pod) bool {
 	always := pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
 	return always && pod.Spec.ActiveDeadlineSeconds == nil
@@ -122,8 +122,8 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 // drainLabelKey is the label of Cluster API (capi-machine 3.2) that decides how a Pod is drained.
 const drainLabelKey = "cluster.x-k8s.io/drain"
 
-// drainLabel is a [Rule]: the case-insensitive values skip and wait-completed, with or without the dash, decide. Pods whose completion is
-// waited for have order 0, as in Cluster API. Other values do not decide, as in Cluster API, and cause a warning about the Pod.
+// drainLabel is a [Rule]: the case-insensitive values skip and wait-completed, with or without the dash, decide. As in Cluster API, Pods
+// whose completion is waited for have order 0, and other values do not decide. Other values cause a warning about the Pod.
 func drainLabel(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	value, found := pod.Labels[drainLabelKey]
 	switch {

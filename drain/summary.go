@@ -14,11 +14,11 @@ const (
 	maxText      = 512
 )
 
-// Summary returns what is left to do in the form of Cluster API's condition message, without its first line, which contains a start time:
+// Summary returns the remaining work in the form of Cluster API's condition message, without its first line, which contains a start time:
 // one line per group, sorted, without a newline at the end. Each line names at most maxPods Pods (0 or less means 3), and at most five
-// lines are about blocked Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); what the plan
-// requests is "to be evicted". The summary is empty when the plan is Done, contains no times, and is equal for equal plans, so that it
-// causes no unnecessary writes of a status.
+// lines are about blocked Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); an eviction of the
+// plan is "to be evicted". The summary is empty when the plan is Done, contains no times, and is equal for equal plans, so that it causes
+// no unnecessary writes of a status.
 func (p Plan) Summary(maxPods int) string {
 	if maxPods <= 0 {
 		maxPods = defaultNames
@@ -104,7 +104,7 @@ func names(refs []PodRef, limit int) string {
 	return limited(all, limit)
 }
 
-// limited lists as many names as limit says, sorted, and how many more there are.
+// limited lists at most limit names, sorted, and the number of the others.
 func limited(all []string, limit int) string {
 	slices.Sort(all)
 	text := strings.Join(all[:min(limit, len(all))], ", ")

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// VolumeStop says why attached volumes are no longer waited for; empty while they are.
+// VolumeStop is why attached volumes are no longer waited for; empty while they are.
 type VolumeStop string
 
 // Values of VolumeStop.
@@ -19,7 +19,7 @@ const (
 	VolumesPoweredOff VolumeStop = "PoweredOff"
 	// VolumesUnreachable: the kubelet does not answer and cannot unmount volumes.
 	VolumesUnreachable VolumeStop = "Unreachable"
-	// VolumesTimedOut: the limit of the caller has passed.
+	// VolumesTimedOut: the timeout of the caller has passed.
 	VolumesTimedOut VolumeStop = "TimedOut"
 )
 
@@ -33,43 +33,43 @@ type VolumeRef struct {
 	Claim types.NamespacedName
 }
 
-// VolumePlan says which volumes of a Node are waited for. It describes one point in time.
+// VolumePlan lists the volumes of a Node that are waited for. It describes one point in time.
 type VolumePlan struct {
-	// Blocking are the volumes that are waited for, or that were left when the wait was stopped, sorted by PersistentVolume and name.
+	// Blocking are the volumes that are waited for, or that remained when the wait was stopped, sorted by PersistentVolume and name.
 	Blocking []VolumeRef
-	// Stopped says why the wait is over although volumes block.
+	// Stopped is why the wait is over although volumes block.
 	Stopped VolumeStop
 }
 
-// Done reports that no volume is waited for: none blocks, or the wait was stopped.
+// Done reports whether no volume is waited for: none blocks, or the wait was stopped.
 func (p VolumePlan) Done() bool {
 	return p.Stopped != VolumesNotStopped || len(p.Blocking) == 0
 }
 
-// VolumeFacts is what [PlanVolumes] knows about one Node. Everything in it is shared and not changed.
+// VolumeFacts are the input of [PlanVolumes] about one Node. They are shared and not changed.
 type VolumeFacts struct {
 	// Now is the time of the snapshot.
 	Now time.Time
-	// Node is required: its status names volumes without a VolumeAttachment, and whether it answers.
+	// Node is required: its status has the volumes without a VolumeAttachment, and whether the Node answers.
 	Node *corev1.Node
-	// Attachments are at least all VolumeAttachments of the Node. Others are skipped.
+	// Attachments are at least all VolumeAttachments of the Node. Others are ignored.
 	Attachments []*storagev1.VolumeAttachment
-	// Decisions are those about the Pods of the Node. Volumes of ignored Pods are not waited for.
+	// Decisions are the decisions about the Pods of the Node. Volumes of ignored Pods are not waited for.
 	Decisions []Decision
-	// Volume returns a PersistentVolume by name; nil when it does not exist. An error means that it is unknown. It is required when there
-	// are attachments, must answer from memory, and may return a shared object.
+	// Volume returns a PersistentVolume by name; nil when it does not exist. An error means that it is unknown. It is required when there are
+	// attachments, must read from memory, and may return a shared object.
 	Volume func(name string) (*corev1.PersistentVolume, error)
-	// StartedAt is when the wait began, as recorded by the caller. Without it, there is no limit.
+	// StartedAt is when the wait started, as recorded by the caller. Without it, there is no limit.
 	StartedAt time.Time
 	// Timeout ends the wait when it is above 0.
 	Timeout time.Duration
-	// PoweredOff says that the provider confirmed that the machine is off.
+	// PoweredOff means that the provider has confirmed that the machine is off.
 	PoweredOff bool
 }
 
 const maxVolumeNames = 5 // per line, as in Cluster API
 
-// Summary returns the volumes that are waited for in the lines of Cluster API's message, without its first line, which contains a start
+// Summary returns the volumes that are waited for in the form of Cluster API's message, without its first line, which contains a start
 // time. Each line names at most maxNames volumes (0 or less means 5). It is empty when no volume blocks, contains no times, and is equal
 // for equal plans.
 func (p VolumePlan) Summary(maxNames int) string {

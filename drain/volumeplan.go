@@ -15,16 +15,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// csiPrefix begins the name of a CSI volume in the status of a Node: prefix, driver, "^", handle.
+// csiPrefix is the prefix of a CSI volume in the status of a Node: prefix, driver, "^", handle.
 const csiPrefix = "kubernetes.io/csi/"
 
-// orphanedAfter is the minimum age of a VolumeAttachment whose PersistentVolume counts as gone. They are read from two caches, and that of
-// the volumes may be behind.
+// orphanedAfter is the minimum age of a VolumeAttachment whose PersistentVolume counts as gone. The two are read from two caches, and that
+// of the volumes may be behind.
 const orphanedAfter = time.Minute
 
-// volumesUnreachableAfter is how long the Ready condition of a Node must have been Unknown until its volumes are no longer waited for: a
-// Node that does not answer does not unmount volumes. The kube-controller-manager sets the condition about 40 s after the last sign of the
-// kubelet.
+// volumesUnreachableAfter is how long the Ready condition of a Node must have been Unknown before its volumes are no longer waited for: an
+// unreachable Node does not unmount volumes. The kube-controller-manager sets the condition about 40 s after the last sign of the kubelet.
 const volumesUnreachableAfter = 5 * time.Minute
 
 // PlanVolumes decides which volumes of a Node the deletion of its machine waits for, by their VolumeAttachments. The status of the Node
@@ -50,9 +49,9 @@ func PlanVolumes(facts VolumeFacts) (plan VolumePlan, err error) {
 	}
 	keepsInTree = keepsInTree || slices.Contains(slices.Collect(maps.Values(kept)), false)
 	for i := range facts.Node.Status.VolumesAttached {
-		// The VolumeAttachment of a CSI volume is removed when the driver confirms the detachment, and the status is updated later. Where
-		// an ignored Pod may have a volume without an attachment, it is not known whose volume this is: a wait that is too short is better
-		// than one without end.
+		// The VolumeAttachment of a CSI volume is removed when the driver confirms the detachment, and the status is updated later. If an ignored
+		// Pod may have a volume without an attachment, the owner of this volume is unknown: a wait that is too short is better than an endless
+		// one.
 		name := facts.Node.Status.VolumesAttached[i].Name
 		if !covered[name] && !keepsInTree && !strings.HasPrefix(string(name), csiPrefix) {
 			covered[name] = true
@@ -82,8 +81,8 @@ func (f *VolumeFacts) stopped() VolumeStop {
 	}
 }
 
-// kept returns the claims of the ignored Pods of this Node, whose values become true when their volume is found among the attachments, and
-// whether such a Pod has in its spec a volume that is attached without a VolumeAttachment.
+// kept returns the claims of the ignored Pods of this Node, whose values become true when their volume is found among the attachments.
+// inTree is whether the spec of such a Pod has a volume that is attached without a VolumeAttachment.
 func (f *VolumeFacts) kept() (claims map[types.NamespacedName]bool, inTree bool) {
 	claims = map[types.NamespacedName]bool{}
 	for i := range f.Decisions {
@@ -106,7 +105,7 @@ func (f *VolumeFacts) attachment(
 	a *storagev1.VolumeAttachment, kept map[types.NamespacedName]bool,
 ) (ref VolumeRef, name corev1.UniqueVolumeName, blocks bool, err error) {
 	ref.Name, ref.PV = a.Name, ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
-	if ref.PV == "" { // it is inline in a Pod; Cluster API always fails on its VolumeAttachment
+	if ref.PV == "" { // an inline volume of a Pod; Cluster API always fails on its VolumeAttachment
 		return ref, "", false, nil
 	}
 	pv, err := f.Volume(ref.PV)
@@ -122,8 +121,8 @@ func (f *VolumeFacts) attachment(
 	if csi := pv.Spec.CSI; csi != nil {
 		name = corev1.UniqueVolumeName(csiPrefix + csi.Driver + "^" + csi.VolumeHandle)
 	}
-	// A Pod that stays on the Node uses it (Cluster API #6285), and its claim was not deleted and made again under the same name; or it may
-	// be attached to several Nodes at the same time, so that no other Node waits for its detachment.
+	// The volume is not waited for if a Pod that stays on the Node uses it (Cluster API #6285), unless its claim was deleted and created again
+	// under the same name, or if it may be attached to several Nodes at the same time, so that no other Node waits for its detachment.
 	_, stays := kept[ref.Claim]
 	if stays = stays && pv.Status.Phase != corev1.VolumeReleased; stays {
 		kept[ref.Claim] = true
@@ -131,15 +130,15 @@ func (f *VolumeFacts) attachment(
 	return ref, name, !stays && !shared(pv), nil
 }
 
-// shared follows the rule of kube-controller-manager for multi-attach, except that a volume without an access mode is exclusive.
+// shared follows the multi-attach rule of kube-controller-manager, except that a volume without an access mode is exclusive.
 func shared(pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(pv.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
 		return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
 	})
 }
 
-// isInTree reports whether a volume in the spec of a Pod may be attached without a VolumeAttachment. Current Kubernetes attaches only the
-// first three so; older workload clusters the others too.
+// isInTree reports whether a volume in the spec of a Pod may be attached without a VolumeAttachment. Current Kubernetes does that only for
+// the first three kinds; older workload clusters for the others too.
 func isInTree(s *corev1.VolumeSource) bool {
 	return s.ISCSI != nil || s.FC != nil || s.FlexVolume != nil || s.RBD != nil || s.AWSElasticBlockStore != nil ||
 		s.GCEPersistentDisk != nil || s.AzureDisk != nil || s.Cinder != nil || s.VsphereVolume != nil || s.PortworxVolume != nil

@@ -10,7 +10,7 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// ReasonPodFilter is the reason of Pods that a PodFilter skips or refuses.
+// ReasonPodFilter is the reason of Pods that a PodFilter skips or denies.
 const ReasonPodFilter drain.Reason = "PodFilter"
 
 // Options are the fields of kubectl's Helper that decide about Pods. The zero value is kubectl drain without flags.
@@ -20,8 +20,8 @@ type Options struct {
 	AdditionalFilters []kubectldrain.PodFilter
 }
 
-// Rules returns [drain.KubectlRules] with the additional filters among them. o is copied; its functions and filters must
-// be safe for concurrent use if the rules are used so.
+// Rules returns [drain.KubectlRules] with the additional filters. o is copied; its functions and filters must be safe for concurrent use if
+// the rules are used concurrently.
 func Rules(o Options) []drain.Rule {
 	rules := make([]drain.Rule, 0, len(o.AdditionalFilters)+len(o.Additional))
 	for _, f := range o.AdditionalFilters {
@@ -33,7 +33,7 @@ func Rules(o Options) []drain.Rule {
 
 // fromFilter returns f as a rule that decides like an additional filter of kubectl. It is not applied to Pods that an earlier rule ignores.
 // Okay does not change the verdict. Skip, and any other status that does not delete, ignores the Pod. A warning is added to those of the
-// verdict, which are dropped when the Pod stays. An error denies the Pod with the words that kubectl prints, even if the status deletes,
+// verdict, which are dropped when the Pod stays. An error denies the Pod with the message that kubectl prints, even if the status deletes,
 // and later filters do not overwrite it. A nil filter denies every Pod.
 //
 // f gets a copy of the Pod whose maps and slices are shared with the cache: it must not write to them. It must not call an API, because it
@@ -64,7 +64,7 @@ func translate(status kubectldrain.PodDeleteStatus, prev drain.Verdict) drain.Ve
 	return v
 }
 
-// errorText is what kubectl prints before the names of the pods.
+// errorText returns the text that kubectl prints before the names of the pods.
 func errorText(message string) string {
 	if message == "" {
 		message = "unexpected error"

@@ -12,34 +12,33 @@ import (
 	kubectldrain "k8s.io/kubectl/pkg/drain"
 )
 
-// What the kubectl command sets and the library leaves at zero.
+// Values that the kubectl command sets and the library does not.
 const (
 	retryDelay   = 5 * time.Second
 	chunkSize    = 500
 	podsOwnGrace = -1
 )
 
-// HelperOptions configure [NewHelper]. Every zero value is what the kubectl command uses, apart from Timeout: there the
-// caller has to choose. Other fields of the Helper may be set afterwards.
+// HelperOptions configure [NewHelper]. Every zero value is the default of the kubectl command, except for Timeout, which is required. Other
+// fields of the Helper may be set afterwards.
 type HelperOptions struct {
-	// Options are those of [Rules], so that one value decides about Pods in both. A Helper has a clock, reads DaemonSets, and evicts the
-	// finished Pods of these itself; it cannot apply rules, so Additional must be empty.
+	// Options are those of [Rules], so that both use the same options. A Helper has a clock, reads DaemonSets, and evicts their finished Pods
+	// itself; it cannot apply rules, so Additional must be empty.
 	Options
 
-	// Timeout ends a drain that is not done; the pods stay as they are. It is required, because Helper regards 0 as no limit.
+	// Timeout ends a drain that is not done; the pods are not changed. It is required, because Helper treats 0 as no limit.
 	Timeout time.Duration
 
-	// Out gets kubectl's lines, errors too; nil means nowhere. It is written to one line at a time, although kubectl writes from a
-	// goroutine per pod.
+	// Out gets kubectl's output, including errors; nil discards it. Lines are written one at a time, although kubectl writes from a goroutine
+	// per pod.
 	Out io.Writer
 }
 
 // NewHelper returns a Helper with safe values, or an error with all problems of o. A Helper that is built as a literal retries refused
 // evictions without a pause since v0.35, kills Pods with a grace period of 0, panics when it prints, and does not end. ctx ends every call
-// of the Helper; it keeps client and the writer of o. The Helper may be changed afterwards.
+// of the Helper, which retains client and the writer of o. The Helper may be changed afterwards.
 //
-// Set QPS and Burst of the client's rest.Config: client-go's 5 requests per second are soon used up by a poll per pod and
-// second.
+// Set QPS and Burst of the client's rest.Config: a poll per pod and second soon exceeds client-go's default of 5 requests per second.
 func NewHelper(ctx context.Context, client kubernetes.Interface, o HelperOptions) (*kubectldrain.Helper, error) {
 	var errs []error
 	if o.Timeout <= 0 {

@@ -13,50 +13,51 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// acceptedFor is how long an accepted eviction is trusted while the Pod is not seen terminating. Then it is requested again.
+// acceptedFor is how long an accepted eviction is trusted while the Pod is not terminating. Then it is requested again.
 const acceptedFor = 30 * time.Second
 
 type attemptState uint8
 
 const (
-	idle     attemptState = iota // only its failures are remembered
+	idle     attemptState = iota // only the number of failures is retained
 	queued                       // waits for its turn
 	inFlight                     // the request was sent
-	accepted                     // the API server accepted it; the Pod is not seen terminating yet
+	accepted                     // the API server accepted it; the Pod is not terminating yet
 	resting                      // refused; may be requested again at retryAt
 )
 
-// attempt is what is known about one Pod and its eviction or deletion. It ends with the Pod or the drain of the Node. The lock of the
-// Runner guards it; ref, action and grace do not change while the request is in flight.
+// attempt is the state of the eviction or deletion of one Pod. It ends with the Pod or the drain of the Node. The lock of the Runner guards
+// it; ref, action and grace do not change while the request is in flight.
 type attempt struct {
 	ref        PodRef
 	ns         *nodeState
 	controller types.UID
-	late       bool         // the first Step that was shown the cordon was not shown the Pod
-	goes       bool         // the last Step was shown it, and it has to go
+	late       bool         // the Pod was not there in the first Step that saw the cordon
+	goes       bool         // in the last Step, the Pod was there and had to leave
 	action     drain.Action // Evict or Delete
 	grace      *int64
 	state      attemptState
-	// rest is what is reported while resting, where empty means what the plan says, and from then until the next answer, where empty means
-	// that the eviction is requested.
+	// rest is reported while resting, and after that until the next response. If it is empty, the decision of the plan is reported while
+	// resting, and ReasonEvictionRequested after that.
 	rest     drain.Hold
 	retryAt  time.Time // while resting or accepted
 	failures int
 	hopeless bool         // the plan denies the request
 	budget   *budgetState // the only budget that selects the Pod, or the first of a hopeless Pod; nil if there is none
 	token    bool         // counts against the budget until its status shows the eviction
-	seenRV   string       // version of the budget known when the eviction was accepted, or refused because of the budget
+	seenRV   string       // version of the budget when the eviction was accepted, or refused because of the budget
 }
 
-// respawning is what is known of a controller: how many of the Pods that it created again have left, and until when the next one rests.
-// Every eviction would create the next Pod of a controller that ignores the cordon (Cluster API #12640, machine-api-operator #1051).
+// respawning is the state of a controller that creates Pods again: the number of those that have left, and the time until which the next
+// one rests. Every eviction would create the next Pod of a controller that ignores the cordon (Cluster API #12640, machine-api-operator
+// #1051).
 type respawning struct {
 	times int
 	until time.Time
 }
 
-// look takes the Pods that a Step was shown, and returns what holds them. A Pod counts as created again when it is late, and a Pod of its
-// controller was evicted before; clocks are not compared. respawnAt is when the first of these has rested; zero when none rests.
+// look updates the attempts for the Pods of a Step, and returns the holds on them. A Pod counts as created again when it is late, and a Pod
+// of its controller was evicted before; clocks are not compared. respawnAt is when the first of these may be evicted; zero when none rests.
 func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) (held map[types.UID]drain.Hold, respawnAt time.Time) {
 	before := ns.attempts
 	ns.attempts, held = make(map[types.UID]*attempt, len(shown)), map[types.UID]drain.Hold{}
@@ -101,17 +102,17 @@ func controllerOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// hopeless reports that the rules let a Pod be evicted and that, as far as the plan can know, its budgets never do. The Pod is requested
-// nevertheless, because the API server decides and webhooks act on the request: KubeVirt migrates the virtual machine, which has a budget
-// of its own, and Strimzi's drain cleaner lets the operator of Kafka restart the Pod.
+// hopeless reports whether the rules allow the eviction of a Pod but its budgets never will, as far as the plan can detect. The eviction is
+// requested nevertheless, because the API server decides and webhooks act on the request: KubeVirt migrates the virtual machine, which has
+// its own budget, and Strimzi's drain cleaner makes the operator of Kafka restart the Pod.
 func hopeless(d *drain.Decision) bool {
 	return d.Intended == drain.Evict && d.Action == drain.Deny &&
 		(d.Reason == drain.ReasonBudgetNeverAllows || d.Reason == drain.ReasonMultipleBudgets)
 }
 
-// carryOut puts a Pod that may go into the queue of its Node, and one that is requested although its budgets are closed: a hopeless Pod
-// that does not rest, or a probe. A Pod that failed by an error is reported as before until the answer, so that neither its message nor its
-// Since changes with every attempt.
+// carryOut queues a request for a Pod that may leave, and for one whose budgets are closed if it is a hopeless Pod that does not rest, or a
+// probe. After an error, a Pod is reported as before until the next response, so that neither its message nor its Since changes with every
+// attempt.
 func (ns *nodeState) carryOut(d *drain.Decision, known budgets, now time.Time) {
 	a := ns.attempts[d.Pod.UID]
 	inSpite := a.state == idle && (hopeless(d) && !now.Before(a.retryAt) ||
@@ -133,7 +134,7 @@ func (ns *nodeState) carryOut(d *drain.Decision, known budgets, now time.Time) {
 	}
 }
 
-// queue queues the request for a Pod. A queued eviction may become a deletion. About budgets, the plan knows more than the last answer.
+// queue queues the request for a Pod. A queued eviction may become a deletion. For budgets, the plan is newer than the last response.
 func (a *attempt) queue(d *drain.Decision, known budgets, now time.Time) {
 	action := drain.Evict
 	if d.Action == drain.Delete {
@@ -175,8 +176,8 @@ func (a *attempt) unqueue() {
 	a.ns.queue = slices.DeleteFunc(a.ns.queue, func(uid types.UID) bool { return uid == a.ref.UID })
 }
 
-// drop ends the attempt. The token of an accepted eviction stays until the status of the budget shows it, and that of a request in flight
-// until the answer: the Pod may be gone before that.
+// drop ends the attempt. The token of an accepted eviction remains until the status of the budget shows it, and that of a request in flight
+// until the response: the Pod may be gone before that.
 func (a *attempt) drop() {
 	if a.state != accepted && a.state != inFlight {
 		a.releaseToken()
@@ -192,7 +193,7 @@ func (a *attempt) releaseToken() {
 	a.token = false
 }
 
-// hold returns what a plan has to know of the Pod; held is false when nothing is under way, or the plan says why.
+// hold returns the hold for the plan; held is false when no request is pending, or the plan has the reason.
 func (a *attempt) hold(paused *pause, now time.Time) (hold drain.Hold, held bool) {
 	switch {
 	case a.state == accepted:
@@ -203,15 +204,15 @@ func (a *attempt) hold(paused *pause, now time.Time) (hold drain.Hold, held bool
 		return paused.hold, true
 	}
 	hold = cmp.Or(a.rest, drain.Hold{Reason: drain.ReasonEvictionRequested})
-	if a.action == drain.Evict && a.state != inFlight { // what delays an eviction delays no deletion
+	if a.action == drain.Evict && a.state != inFlight { // a hold on an eviction does not delay a deletion
 		hold.Only = drain.Evict
 	}
 	return hold, a.state != queued || a.action == drain.Evict // a deletion is planned again, because its grace period may have changed
 }
 
 // shownBy reports whether the status of the budget accounts for the eviction. The API server records the Pod's name there until the budget
-// controller has counted it; a version newer than the one known at the acceptance is later than both. The limit acceptedFor prevents the
-// loss of a token.
+// controller has counted it; a version newer than the one at the acceptance is later than both. The limit acceptedFor prevents the loss of
+// a token.
 func (a *attempt) shownBy(pdb *policyv1.PodDisruptionBudget, now time.Time) bool {
 	if a.state != accepted {
 		return false
@@ -220,7 +221,7 @@ func (a *attempt) shownBy(pdb *policyv1.PodDisruptionBudget, now time.Time) bool
 	return recorded || !now.Before(a.retryAt) || newer(pdb.ResourceVersion, a.seenRV)
 }
 
-// endIfOver ends a state: the Pod has rested, its budget has changed since it refused, or an acceptance has had no effect for too long.
+// endIfOver ends a state: the Pod has rested, its budget has changed since the refusal, or an acceptance has had no effect for too long.
 func (a *attempt) endIfOver(now time.Time) {
 	over := !now.Before(a.retryAt)
 	switch {
@@ -252,7 +253,8 @@ func (a *attempt) succeeded(o drain.Outcome, now time.Time) {
 	}
 }
 
-// refused lets the Pod rest. The refusal of a hopeless Pod by its budgets is what the plan says, which also recognizes its end.
+// refused starts the rest of the Pod. When the budgets of a hopeless Pod refuse it, the hold is empty: the plan has the reason, and
+// recognizes its end.
 func (a *attempt) refused(o drain.Outcome, now time.Time) {
 	a.failures++
 	a.state, a.rest, a.seenRV = resting, drain.Hold{Reason: o.Reason, Message: o.Message}, ""

@@ -15,7 +15,7 @@ import (
 // budgets are the PodDisruptionBudgets of all Nodes, by name. The lock of the Runner guards them.
 type budgets map[types.NamespacedName]*budgetState
 
-// budgetState is what the Runner remembers about one PodDisruptionBudget.
+// budgetState is the state of one PodDisruptionBudget in the Runner.
 type budgetState struct {
 	name     types.NamespacedName
 	lookedAt time.Time              // by a Step
@@ -48,8 +48,8 @@ func (s budgets) observe(read []*policyv1.PodDisruptionBudget, now time.Time) ma
 	return spent
 }
 
-// forgotten reports that no Step has read the budget for a minute, and that nothing counts against it: the budget, or its Namespace, no
-// longer exists, or it selects no Pod of a draining Node.
+// forgotten reports whether no Step has read the budget for a minute and nothing counts against it: the budget or its Namespace no longer
+// exists, or it selects no Pod of a draining Node.
 func (b *budgetState) forgotten(now time.Time) bool {
 	for _, a := range b.tokens {
 		if a.state != accepted || now.Before(a.retryAt) {
@@ -59,8 +59,8 @@ func (b *budgetState) forgotten(now time.Time) bool {
 	return b.inFlight == 0 && now.Sub(b.lookedAt) >= time.Minute
 }
 
-// spent returns how many evictions the status does not show yet. A closed budget allows none: also one of which the API server has refused
-// what this version of the status allows.
+// spent returns how many evictions the status does not show yet. For a closed budget it returns the maximum, also if the status allows
+// evictions but the API server has refused one at this version.
 func (b *budgetState) spent(pdb *policyv1.PodDisruptionBudget, now time.Time) int32 {
 	spent := int32(0)
 	b.asked = false
@@ -78,28 +78,28 @@ func (b *budgetState) spent(pdb *policyv1.PodDisruptionBudget, now time.Time) in
 	return spent
 }
 
-// mayProbe reports whether one of the Pods that wait may be requested although the budget is closed: the API server decides, and an
-// outdated cache must not stop a drain forever. Only one is requested in each interval, and none in the first.
+// mayProbe reports whether one of the waiting Pods may be requested although the budget is closed: the API server decides, and an outdated
+// cache must not stop a drain forever. Only one is requested in each interval, and none in the first.
 func (b *budgetState) mayProbe(now time.Time) bool {
-	if now.Sub(b.probeAt) > 4*probeInterval { // it closed only now, or closed again
+	if now.Sub(b.probeAt) > 4*probeInterval { // it has just closed, or closed again
 		b.probeAt = now.Add(probeInterval)
 	}
 	return !b.asked && !now.Before(b.probeAt)
 }
 
-// take counts a request against the budget. The next probe is an interval after the one before.
+// take counts a request against the budget. The next probe is one interval after this one.
 func (b *budgetState) take(a *attempt, probe bool, now time.Time) {
 	if b.tokens[a.ref.UID], b.asked = a, true; probe {
 		b.probeAt = now.Add(probeInterval)
 	}
 }
 
-// admits reports whether one more request may be sent for the budget. A nil budget admits all.
+// admits reports whether one more request may be sent for the budget; true for a nil budget.
 func (b *budgetState) admits() bool {
 	return b == nil || b.inFlight < maxInFlightPerBudget
 }
 
-// answered adapts the requests for the budget to an answer. refused means that queued requests would get the same answer.
+// answered updates the budget after a response. refused means that queued requests would get the same response.
 func (b *budgetState) answered(o drain.Outcome, now time.Time) (refused bool) {
 	if b == nil || !isOfBudget(o.Reason) {
 		return false
@@ -108,7 +108,7 @@ func (b *budgetState) answered(o drain.Outcome, now time.Time) (refused bool) {
 	return true
 }
 
-// newer compares resource versions. Versions that cannot be compared are newer when they differ.
+// newer compares resource versions. Different versions that cannot be compared are newer.
 func newer(a, b string) bool {
 	if c, err := resourceversion.CompareResourceVersion(a, b); err == nil {
 		return c > 0

@@ -20,10 +20,10 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// ErrNotListed matches the error about objects that are not listed yet. Ask again.
+// ErrNotListed matches the error about objects that are not listed yet. Retry later.
 var ErrNotListed = errors.New("not listed yet")
 
-// AddToManager returns a Runner for the Nodes of a manager's cluster, which the manager runs while it is the leader. A reconciler calls
+// AddToManager adds a Runner for the Nodes of the manager's cluster, which runs while the manager is the leader. A reconciler calls
 // [Runner.Step] and watches [Runner.Source]. For metrics, call [NewForCluster] and add the Runner to the manager.
 func AddToManager(mgr manager.Manager) (*Runner, error) {
 	r, err := NewForCluster(mgr, nil)
@@ -33,12 +33,12 @@ func AddToManager(mgr manager.Manager) (*Runner, error) {
 	return r, err
 }
 
-// NewForCluster returns a Runner for the Nodes of a cluster, such as a manager, that is not started yet. It sends no request. Start it
-// once, for example by adding it to the manager. Metrics are optional, as in Config.
+// NewForCluster returns a Runner, not yet started, for the Nodes of a cluster such as a manager. It sends no request. Start it once, for
+// example by adding it to the manager. Metrics are optional, as in Config.
 //
 // It lists PodDisruptionBudgets, attached volumes and the labels of Namespaces when the first Node needs them. A kind that the API server
-// does not serve, or does not allow to be listed, delays only what needs it; until then, the Message of a result contains the answer of the
-// API server.
+// does not serve, or does not allow to be listed, delays only results that need it; until then, the Message of a result contains the
+// response of the API server.
 func NewForCluster(c ctrlcluster.Cluster, metrics *Metrics) (*Runner, error) {
 	forLists := c.GetHTTPClient()
 	if own, ok := c.(interface{ CacheHTTPClient() *http.Client }); ok {
@@ -75,7 +75,7 @@ func newOver(restConfig *rest.Config, httpClient, forLists *http.Client, change 
 	return r, err
 }
 
-// builtInKinds knows the kinds of a drain without discovery requests, which ignore the contexts of their callers.
+// builtInKinds returns the kinds of a drain without discovery requests, which ignore the contexts of their callers.
 func builtInKinds() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"Node", "Namespace", "PersistentVolume"} {
@@ -87,8 +87,8 @@ func builtInKinds() meta.RESTMapper {
 	return mapper
 }
 
-// NamespaceLabels returns a function that finds labels in memory. NamespaceLabels does not wait: until the
-// Namespaces are listed, which begins with the first call, the error matches ErrNotListed. It requires a Runner of a cluster.
+// NamespaceLabels returns a function that reads labels from memory. It does not wait: the first call starts the list of Namespaces, and
+// until that is complete the error matches ErrNotListed. It requires a Runner of a cluster.
 func (r *Runner) NamespaceLabels(context.Context) (drain.NamespaceLabels, error) {
 	if r.lists == nil {
 		return nil, errors.New("labels of Namespaces: this Runner has no lists, use NewForCluster")
@@ -100,7 +100,7 @@ func (r *Runner) NamespaceLabels(context.Context) (drain.NamespaceLabels, error)
 	return func(namespace string) (map[string]string, bool) {
 		found := named[corev1.Namespace](namespaces, namespace)
 		if found == nil {
-			return nil, false // the Namespace of a Pod that is not found is not known yet
+			return nil, false // a missing Namespace is not listed yet, because a Pod is in it
 		}
 		return found.Labels, true
 	}, nil

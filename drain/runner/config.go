@@ -22,39 +22,39 @@ type Config struct {
 	Pods PodSource
 	// Evictor requests evictions and deletions. Required.
 	Evictor Evictor
-	// Budgets returns the PodDisruptionBudgets of a Namespace from a cache, as shared objects that must not be changed: every Step asks for
-	// those in the Namespaces of the Pods of its Node. If it is nil, only the answers of the API server count: each refused Pod is requested
+	// Budgets returns the PodDisruptionBudgets of a Namespace from a cache, as shared objects that must not be changed. Every Step calls it
+	// for the Namespaces of the Pods of its Node. If it is nil, only the responses of the API server count: each refused Pod is requested
 	// again after 15 s.
 	Budgets func(ctx context.Context, namespace string) ([]*policyv1.PodDisruptionBudget, error)
 	// Metrics are optional. The caller registers them.
 	Metrics *Metrics
 
-	// CallTimeout ends a single API call; 10 s.
+	// CallTimeout is the timeout of a single API call; 10 s.
 	CallTimeout time.Duration
-	// Debounce is how long events are collected before an owner is woken; 100 ms.
+	// Debounce is how long events are collected before an owner is enqueued; 100 ms.
 	Debounce time.Duration
-	// Settle is how long a Node must have been seen cordoned, and no new Pod been seen on it, before its drain can be Done, because the
-	// scheduler may bind one more Pod right after the cordon; 2 s. Negative means none. It counts from the first Step of the process.
+	// Settle is how long a Node must have been cordoned without a new Pod before its drain can be Done, because the scheduler may bind one
+	// more Pod right after the cordon; 2 s. Negative means none. It counts from the first Step of the process.
 	Settle time.Duration
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
 
 const (
-	// maxInFlight is how many requests may be in flight: about a quarter of what priority and fairness of the API server allows one client.
+	// maxInFlight limits the requests in flight: about a quarter of what the API server's priority and fairness allows one client.
 	maxInFlight = 64
-	// maxInFlightPerNode is how many of them may belong to one Node.
+	// maxInFlightPerNode limits the requests in flight for one Node.
 	maxInFlightPerNode = 32
-	// maxInFlightPerBudget is how many of them may belong to one budget. More of them conflict in the API server.
+	// maxInFlightPerBudget limits the requests in flight for one budget. More would conflict in the API server.
 	maxInFlightPerBudget = 4
-	// probeInterval is how long no request is sent for a closed budget that does not change.
+	// probeInterval is the interval of requests for a closed budget that does not change.
 	probeInterval = 15 * time.Second
 )
 
-// errNodeReplaced says that the Node in the API server has another UID than the Node that was passed.
+// errNodeReplaced means that the Node in the API server has another UID than the Node that was passed.
 var errNodeReplaced = errors.New("the node was replaced by another one of the same name")
 
-// errStopped says that the context of the Runner has ended, for example because leadership was lost.
+// errStopped means that the context of the Runner has ended, for example because leadership was lost.
 var errStopped = errors.New("the drain runner has stopped")
 
 // errInvalidRequest marks errors about the arguments of Step.
@@ -73,8 +73,8 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// PolicyRules are the rights that a [Runner] of [NewForCluster] or [AddToManager], and [Drain], need in the cluster whose Nodes are
-// drained. Drain gets Nodes in addition and needs nothing about volumes; a Runner of [New] needs those of its parts.
+// PolicyRules returns the permissions that a [Runner] of [NewForCluster] or [AddToManager], and [Drain], need in the cluster whose Nodes
+// are drained. Drain also gets Nodes and does not need the permissions for volumes; a Runner of [New] needs those of its parts.
 func PolicyRules() []rbacv1.PolicyRule {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}

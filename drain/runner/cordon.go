@@ -18,27 +18,29 @@ import (
 )
 
 const (
-	// reportedFor is how long after an uncordon by others the drain reports it.
+	// reportedFor is how long the drain reports an uncordon by others.
 	reportedFor = 2 * time.Minute
-	// contestedAfter is how many of them are no accident.
+	// contestedAfter is the number of uncordons that is no accident.
 	contestedAfter = 5
 )
 
-// cordon is what is known of the cordon of a Node. The zero value is a Node that was not seen cordoned.
+// cordon is the state of the cordon of a Node. The zero value is a Node that was not cordoned yet.
 type cordon struct {
-	since time.Time // the first Step that was shown the cordon
-	holds bool      // the last Step was shown the cordon, or the API server accepted it after that
-	// undone is how often others have made the Node schedulable again, between first and last. by are those that the Node names.
+	since time.Time // the first Step that saw the cordon
+	holds bool      // the last Step saw the cordon, or the API server accepted it after that
+	// undone is how often others have made the Node schedulable again, between first and last. by lists those writers, from the Node's managed
+	// fields.
 	undone      int
 	first, last time.Time
 	by          string
-	told        bool // in an Event
-	// contested: they have done so at least contestedAfter times, and the next cordon is put off. Only then a drain ends without it.
+	told        bool // reported in an Event
+	// contested: the Node was uncordoned at least contestedAfter times, and the next cordon is delayed. Only then may a drain end without the
+	// cordon.
 	contested bool
 	next      time.Duration // until the Node can be cordoned again; 0 for now
 }
 
-// see takes a Node as a Step was shown it; behind is one from before the last cordon.
+// see updates the state from the Node of a Step; behind means that the Node is older than the last cordon.
 func (c *cordon) see(unschedulable, behind bool, now time.Time) {
 	if c.contested = c.contested && now.Sub(c.last) < reportedFor; c.since.After(now) { // the clock was set back
 		c.since = now
@@ -60,8 +62,7 @@ func (c *cordon) see(unschedulable, behind bool, now time.Time) {
 	}
 }
 
-// cordon cordons a Node that is shown schedulable, again when others have made it schedulable. The pauses grow when they do that again and
-// again.
+// cordon cordons a schedulable Node, also after others have uncordoned it. The pauses grow when they do that repeatedly.
 func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) error {
 	now, behind := r.cfg.Clock.Now(), r.cordons.Behind(node)
 	r.mu.Lock()
@@ -115,8 +116,8 @@ func (c *cordon) report(node string, result *Result, now time.Time) {
 	}
 }
 
-// setUnschedulable writes one field, with a test of the UID. It omits the resource version, so that status writes of the kubelet cause
-// no conflict.
+// setUnschedulable writes one field, with a test of the UID. It omits the resource version, so that status writes of the kubelet cause no
+// conflict.
 func (r *Runner) setUnschedulable(ctx context.Context, through client.Writer, node *corev1.Node, to bool) error {
 	verb := "uncordon"
 	if to {
@@ -142,7 +143,7 @@ func (r *Runner) setUnschedulable(ctx context.Context, through client.Writer, no
 	return nil
 }
 
-// isReplaced reports whether the test of the UID failed. The API server answers 422 also to an invalid Node, but with causes.
+// isReplaced reports whether the test of the UID failed. The API server also returns 422 for an invalid Node, but with causes.
 func isReplaced(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {

@@ -51,13 +51,12 @@ func (r *Runner) pick() (request *attempt, wait time.Duration) {
 	return r.next(r.cfg.Clock.Now())
 }
 
-// SendNext sends one of the requests that Steps have queued, the one that is next by the rules of Start, and returns after its answer. It
-// is for a caller with a schedule of its own, such as a simulation, that calls it instead of Start: then the Runner has no goroutine. Steps
-// may be called while it waits for the answer. sent is false when none may go now. Then again is when one may go even if nothing changes; 0
-// means that only a Step or an answer changes that.
+// SendNext sends the next queued request, by the rules of Start, and returns after its response. A caller with its own schedule, such as a
+// simulation, calls it instead of Start: then the Runner has no goroutine. Steps may be called while it waits for the response. sent is
+// false when no request may be sent now. Then again is the time until one may be sent even if nothing changes; 0 means that only a Step or
+// a response changes that.
 //
-// Without Start nothing is watched: the caller has the PodSource know what it returns, and calls Step when something changes. Sources are
-// woken by answers.
+// Without Start nothing is watched: the caller updates the PodSource, and calls Step when something changes. Responses wake Sources.
 func (r *Runner) SendNext(ctx context.Context) (sent bool, again time.Duration) {
 	a, again := r.pick()
 	if a == nil {
@@ -83,7 +82,7 @@ func (r *Runner) send(ctx context.Context, a *attempt) {
 	r.wakeNode(a.ns.name)
 }
 
-// finish records the answer to a request. The last Step says whether the Pod is still there.
+// finish records the response to a request. The Pod still exists if it was in the last Step.
 func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	now := r.cfg.Clock.Now()
 	r.mu.Lock()
@@ -108,7 +107,7 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 		a.succeeded(outcome, now)
 		return
 	case !dropped && (outcome.Reason == drain.ReasonThrottled || outcome.Reason == drain.ReasonUnauthorized):
-		a.state = queued // the answer does not concern the Pod; if it does, the other Pods of the Node are first
+		a.state = queued // the response is probably not about the Pod; if it is, the other Pods of the Node go first
 		a.ns.queue = append(a.ns.queue, a.ref.UID)
 		return
 	case !dropped:
@@ -120,7 +119,7 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	}
 }
 
-// recallLocked removes queued requests for a budget that refused one: they would get the same answer. For hopeless Pods the refusal was
+// recallLocked removes queued requests for a budget that refused one: they would get the same response. For hopeless Pods the refusal was
 // expected, and a webhook may act on each request.
 func (r *Runner) recallLocked(b *budgetState) {
 	for _, a := range b.tokens {
@@ -135,7 +134,7 @@ func (r *Runner) recallLocked(b *budgetState) {
 type sink func(node string, owner types.NamespacedName)
 
 // Source returns an event source for a controller. It enqueues the Owner of a Node, after Config.Debounce, when the Pods of the Node
-// change, a budget that holds one of them changes, or a request is answered. Every source gets all owners.
+// change, a budget that holds one of them changes, or a request is answered. Every source enqueues all owners.
 func (r *Runner) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		remove := r.addSink(func(_ string, owner types.NamespacedName) {
@@ -157,7 +156,7 @@ func (r *Runner) addSink(wake sink) (remove func()) {
 	}
 }
 
-// wakeNode wakes the owner of a Node; the empty name is that of all Nodes.
+// wakeNode wakes the owner of a Node; the empty name means all Nodes.
 func (r *Runner) wakeNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +182,7 @@ func (r *Runner) wakeWaitersLocked(budget types.NamespacedName) {
 	}
 }
 
-// wakeWaiters wakes them when the budget has changed.
+// wakeWaiters calls wakeWaitersLocked when the budget has changed.
 func (r *Runner) wakeWaiters(budget types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

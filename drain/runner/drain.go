@@ -19,12 +19,12 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// ErrOutOfTime says that the time for a drain was used up. The drain can be resumed.
+// ErrOutOfTime means that the time for a drain is used up. The drain can be resumed.
 var ErrOutOfTime = errors.New("the time for the drain is used up")
 
 // DrainOptions configure [Drain]. The zero value evicts by [drain.DefaultRules] without a limit.
 type DrainOptions struct {
-	// Timeout is how long the whole call may take, including requests without an answer; 0 means until ctx ends.
+	// Timeout limits the whole call, including requests without a response; 0 means until ctx ends.
 	Timeout time.Duration
 	// Rules and Policy are those of every Node's [Request]; nil means the defaults.
 	Rules  []drain.Rule
@@ -38,22 +38,21 @@ type DrainOptions struct {
 // NodeResult is the state of the drain of one Node of [Drain].
 type NodeResult struct {
 	Node string
-	// Ended: this is the last result of the Node. It is Done, or ended by Err.
+	// Ended: this is the last result of the Node. It is Done, or Err is the error.
 	Ended bool
 	Result
 	// Err is why the Node was not drained or, while Ended is false, an error that is retried.
 	Err error
 }
 
-// Drain drains Nodes for a program without a manager. It returns when each of them is done or failed, with one result per name
-// in the order of the names. The error joins the errors of the Nodes. All Nodes share one [Runner], so limits and budgets apply to
-// all of them together.
+// Drain drains Nodes for a program without a manager. It returns when each of them is done or failed, with one result per name in the order
+// of the names. The error joins the errors of the Nodes. All Nodes share one [Runner], so limits and budgets apply to all of them together.
 //
 // When ctx ends or the time is used up ([ErrOutOfTime]), Drain returns soon: requests in flight are ended, Nodes stay cordoned, and the
 // next Drain, also by another process, resumes. All goroutines end before Drain returns.
 //
-// client-go limits a client to 5 requests a second unless restConfig contains another limit. Drain removes that limit on a copy when
-// QPS is 0 and RateLimiter is nil, because the Runner has limits of its own.
+// client-go limits a client to 5 requests a second unless restConfig contains another limit. Drain removes that limit on a copy when QPS is
+// 0 and RateLimiter is nil, because the Runner has its own limits.
 func Drain(ctx context.Context, restConfig *rest.Config, opts DrainOptions, nodes ...string) ([]NodeResult, error) {
 	var live client.Reader
 	r, err := standalone(restConfig, func(cfg *Config, c client.Client) {
@@ -84,7 +83,7 @@ func standalone(restConfig *rest.Config, change func(*Config, client.Client)) (*
 	return newOver(restConfig, httpClient, httpClient, change)
 }
 
-// drainBy drains Nodes by a Runner that it starts. live reads Nodes from the API server.
+// drainBy drains Nodes with a Runner that it starts. live reads Nodes from the API server.
 func drainBy(ctx context.Context, r *Runner, live client.Reader, opts DrainOptions, names []string) ([]NodeResult, error) {
 	for i, name := range names {
 		if name == "" || slices.Contains(names[:i], name) {
@@ -114,14 +113,14 @@ type drains struct {
 	live   client.Reader
 	opts   DrainOptions
 	of     map[string]*nodeDrain
-	places chan struct{} // for Nodes that are looked at together
+	places chan struct{} // limits concurrent calls of look
 
 	mu sync.Mutex // held during Progress
 }
 
 // nodeDrain is the drain of one Node. Only its goroutine reads and changes it.
 type nodeDrain struct {
-	NodeResult // as it was reported last
+	NodeResult // as last reported
 
 	node  *corev1.Node
 	woken chan struct{}
@@ -150,7 +149,7 @@ func (d *drains) all(ctx context.Context, names []string) ([]NodeResult, error) 
 	return results, errors.Join(errs...)
 }
 
-// drain steps a Node until its drain has ended. What may be removed by a retry is retried after growing pauses.
+// drain steps a Node until its drain has ended. Errors that a retry may resolve are retried after growing pauses.
 func (d *drains) drain(ctx context.Context, n *nodeDrain) {
 	const shortest, longest = 500 * time.Millisecond, 15 * time.Second
 	pause := shortest
@@ -179,7 +178,7 @@ func (d *drains) drain(ctx context.Context, n *nodeDrain) {
 	}
 }
 
-// wait returns after some time, or shortly after a wake-up.
+// wait returns after the given time, or shortly after a wake-up.
 func (d *drains) wait(ctx context.Context, rest time.Duration, woken <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -199,7 +198,7 @@ func (d *drains) look(ctx context.Context, n *nodeDrain) (Result, error) {
 	result, err := d.runner.Step(ctx, Request{Node: n.node, Rules: d.opts.Rules, Policy: d.opts.Policy})
 	undone := slices.ContainsFunc(result.Blockers, func(b drain.Blocker) bool { return b.Reason == drain.ReasonUncordoned })
 	if !n.node.Spec.Unschedulable && !undone {
-		result.RequeueAfter = min(result.RequeueAfter, d.runner.cfg.Debounce) // the cordon was sent: read whether the Node shows it
+		result.RequeueAfter = min(result.RequeueAfter, d.runner.cfg.Debounce) // the cordon was sent: read the Node again to confirm it
 	}
 	return result, err
 }
@@ -239,20 +238,20 @@ func (d *drains) tell(n *nodeDrain, result Result, err error) {
 	d.opts.Progress(n.NodeResult)
 }
 
-// isFinal reports that retries do not remove an error.
+// isFinal reports whether retries cannot resolve an error.
 func isFinal(err error) bool {
 	return errors.Is(err, errNodeReplaced) || errors.Is(err, errInvalidRequest) ||
 		apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }
 
-// Cordon makes Nodes unschedulable, and Uncordon makes them schedulable again; what a drain has evicted stays where it is. A Node that is
-// so already is not written. Each names in its error the Nodes that failed, and goes on with the others.
+// Cordon makes Nodes unschedulable. It does not write Nodes that already are. On errors it continues with the other Nodes; the error names
+// the Nodes that failed.
 func Cordon(ctx context.Context, restConfig *rest.Config, nodes ...string) error {
 	return setAll(ctx, restConfig, true, nodes)
 }
 
-// Uncordon is the opposite of [Cordon].
+// Uncordon makes Nodes schedulable again, with the errors of [Cordon]. Evicted Pods do not return.
 func Uncordon(ctx context.Context, restConfig *rest.Config, nodes ...string) error {
 	return setAll(ctx, restConfig, false, nodes)
 }

@@ -14,26 +14,26 @@ import (
 // PodRef identifies one Pod by namespace, name and UID.
 type PodRef = drain.PodRef
 
-// Evictor requests that one Pod goes, once. Its methods must return when ctx ends, must not retry, must refuse a Pod with another UID, and
-// must return the API server's answer unchanged, so that [drain.Classify] recognizes it. graceSeconds replaces the Pod's grace period when
-// it is not nil, and is never 0. Implementations are safe for concurrent use.
+// Evictor requests the eviction or deletion of one Pod, once. Its methods must return when ctx ends, must not retry, must fail for a Pod
+// with another UID, and must return the API server's response unchanged, so that [drain.Classify] recognizes it. graceSeconds replaces the
+// Pod's grace period when it is not nil, and is never 0. Implementations must be safe for concurrent use.
 type Evictor interface {
 	// Evict creates an Eviction, which respects budgets.
 	Evict(ctx context.Context, pod PodRef, graceSeconds *int64) error
-	// Delete deletes the Pod, regardless of budgets. A Runner calls it where a rule or a policy asks for it.
+	// Delete deletes the Pod, regardless of budgets. A Runner calls it when a rule or a policy requires it.
 	Delete(ctx context.Context, pod PodRef, graceSeconds *int64) error
 }
 
 // restEvictor is the Evictor of NewRESTEvictor.
 type restEvictor struct{ core, policy rest.Interface }
 
-// NewRESTEvictor returns an Evictor over a clientset, not a fake one. It turns the retries of the client off: they would occupy a place for
-// up to ten answers that carry Retry-After.
+// NewRESTEvictor returns an Evictor over a clientset, not a fake one. It disables the retries of the client: they would use a request in
+// flight for up to ten responses with Retry-After.
 func NewRESTEvictor(c kubernetes.Interface) Evictor {
 	return restEvictor{c.CoreV1().RESTClient(), c.PolicyV1().RESTClient()}
 }
 
-// Evict implements [Evictor]. It calls Get and not Error: the API server refuses a Pod with two budgets by HTTP 201 with a Status of
+// Evict implements [Evictor]. It calls Get and not Error: the API server refuses a Pod with two budgets with HTTP 201 and a Status of
 // failure in the body.
 func (e restEvictor) Evict(ctx context.Context, pod PodRef, graceSeconds *int64) error {
 	eviction := &policyv1.Eviction{

@@ -14,14 +14,14 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// list is the store that a reflector fills. A reflector retries some errors without reporting them, so the list and watch calls report
-// their failures to the store.
+// list is the store of a reflector. A reflector retries some errors without reporting them, so the list and watch calls report their
+// failures to the store.
 type list struct {
 	toolscache.Indexer
-	what    string // it has, for people
+	what    string // the objects in the list, for people
 	kind    client.ObjectList
 	options []client.ListOption
-	changed func(client.Object) // is called for each event; nil is all objects, or that they can be read, or cannot
+	changed func(client.Object) // called for each event; nil for all objects, or when their readability changes
 	cancel  context.CancelFunc  // set before the reflector starts
 	// unserved reports after a failure that there are no such objects; nil for a kind that every API server has.
 	unserved func(error) bool
@@ -37,21 +37,21 @@ func newList(kind client.ObjectList, by toolscache.Indexers, changed func(client
 	}
 }
 
-// state reports whether the objects were listed, and why they cannot be read at present.
+// state reports whether the objects were listed, and the error of reading them now.
 func (l *list) state() (synced bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.synced, l.err
 }
 
-// notListedError matches ErrNotListed. It says what is waited for.
+// notListedError matches ErrNotListed. Its text names the missing list.
 type notListedError string
 
 func (e notListedError) Error() string { return string(e) }
 
 func (notListedError) Is(target error) bool { return target == ErrNotListed }
 
-// missing returns what is waited for while the objects are not listed, with the answer of the API server if it refuses that.
+// missing returns an error while the objects are not listed, with the response of the API server if it rejects the list.
 func (l *list) missing() error {
 	text := "waiting for the list of " + l.what
 	switch synced, err := l.state(); {
@@ -63,7 +63,7 @@ func (l *list) missing() error {
 	return notListedError(text)
 }
 
-// learn records whether the objects can be read. A failure leaves what is known.
+// learn records whether the objects can be read. After a failure, the known objects remain.
 func (l *list) learn(err error, synced bool) {
 	l.mu.Lock()
 	news := err != nil || l.err != nil || synced
@@ -102,8 +102,8 @@ func (l *list) Replace(all []any, version string) error {
 }
 
 // listWatch lists and watches through a client. An API server that streams lists sends the existing objects through the watch, in one
-// request; otherwise the reflector of client-go falls back to a list. Both are consistent reads: resource version 0, the reflector's first
-// choice, may be answered from a cache that lacks the newest Pods.
+// request; otherwise client-go's reflector falls back to a list. Both are consistent reads. Resource version 0, the reflector's first
+// choice, may be served from a cache that lacks the newest Pods.
 func (l *list) listWatch(c client.WithWatch) *toolscache.ListWatch {
 	options := func(raw *metav1.ListOptions) []client.ListOption {
 		return append([]client.ListOption{&client.ListOptions{Limit: raw.Limit, Continue: raw.Continue, Raw: raw}}, l.options...)
@@ -119,7 +119,7 @@ func (l *list) listWatch(c client.WithWatch) *toolscache.ListWatch {
 		return err
 	}
 	empty := func() client.ObjectList {
-		objects, _ := l.kind.DeepCopyObject().(client.ObjectList) // as it is one
+		objects, _ := l.kind.DeepCopyObject().(client.ObjectList) // always one
 		return objects
 	}
 	return &toolscache.ListWatch{
@@ -135,14 +135,14 @@ func (l *list) listWatch(c client.WithWatch) *toolscache.ListWatch {
 			}
 			events, err := c.Watch(ctx, empty(), options(&opts)...)
 			if err == nil && !streams { // a stream replaces the store later
-				l.learn(nil, false) // the watch continues where the store stands
+				l.learn(nil, false) // the watch continues at the version of the store
 			}
 			return events, report(ctx, "watch", err)
 		},
 	}
 }
 
-// typed returns objects of a list by their type.
+// typed returns the objects of a list as their Go type.
 func typed[T any](objects []any) []*T {
 	out := make([]*T, 0, len(objects))
 	for _, obj := range objects {
@@ -159,7 +159,7 @@ func under[T any](l *list, index, value string) []*T {
 	return typed[T](objects)
 }
 
-// named returns an object of a cluster by its name; nil when the list has none.
+// named returns a cluster-scoped object by its name; nil when the list has none.
 func named[T any](l *list, name string) *T {
 	obj, _, _ := l.GetByKey(name) // never fails
 	o, _ := obj.(*T)

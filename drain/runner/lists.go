@@ -17,28 +17,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PodSource provides the Pods of draining Nodes. Implementations are safe for concurrent use.
+// PodSource provides the Pods of draining Nodes. Implementations must be safe for concurrent use.
 type PodSource interface {
-	// Pods returns the Pods bound to a Node, as shared objects that must not be changed. It does not block; the first call for a Node
-	// starts its watch. synced is false until the Pods are completely known and while the watch fails; an empty result then does not mean
-	// that there are none. err says why the source cannot read the Pods.
+	// Pods returns the Pods bound to a Node, as shared objects that must not be changed. It does not block; the first call for a Node starts
+	// its watch. synced is false until all Pods are known and while the watch fails; an empty result then does not mean that there are none.
+	// err is why the source cannot read the Pods.
 	Pods(node string) (pods []*corev1.Pod, synced bool, err error)
-	// Release ends the watch of a Node. The next call of Pods begins another one with a consistent list: a drain ends with one.
+	// Release ends the watch of a Node. The next call of Pods starts a new watch with a consistent list, which a drain needs at its end.
 	Release(node string)
-	// Run serves until ctx ends. It calls changed, which must not block, when the result of Pods for a Node may have changed; the empty
-	// name is that of all Nodes. All goroutines of the source end before it returns.
+	// Run serves until ctx ends. It calls changed, which must not block, when the result of Pods for a Node may have changed; the empty name
+	// means all Nodes. All goroutines of the source end before it returns.
 	Run(ctx context.Context, changed func(node string)) error
 }
 
-// lists are what a drain reads besides the Node: a list of the Pods of each Node, from the first look until the release, and lists of other
-// kinds, from the first time that one is asked for. Each is kept up to date by a watch of its own.
+// lists are the lists that a drain reads besides the Node: the Pods of each Node, from the first call until the release, and other kinds,
+// from the first use. Each list has its own watch.
 type lists struct {
 	client client.WithWatch           // not a cache
-	budget func(types.NamespacedName) // is called when a budget changes, while Run serves
+	budget func(types.NamespacedName) // called when a budget changes, while Run serves
 	kinds  meta.RESTMapper            // which kinds the API server serves; may be nil
 
 	mu      sync.Mutex
-	open    map[string]*list  // by what they have
+	open    map[string]*list  // by the objects in the list
 	changed func(node string) // of Run
 	start   func(*list)       // starts the watch of a list; nil before Run and after its end
 }
@@ -49,14 +49,14 @@ const (
 	byNamespace = "metadata.namespace"
 )
 
-// newLists returns lists that send no request before they are asked, and run.
+// newLists returns lists that send no request before they are used and Run is called.
 func newLists(c client.WithWatch) *lists {
 	return &lists{
 		client: c, open: map[string]*list{}, budget: func(types.NamespacedName) {},
 	}
 }
 
-// get returns a list and begins it if it is not open; of completes it.
+// get returns a list, and starts it if it is not open; of creates it.
 func (s *lists) get(what string, of func() *list) *list {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *lists) budgets() *list {
 	})
 }
 
-// budgetsIn is the Budgets of a Config.
+// budgetsIn implements Config.Budgets.
 func (s *lists) budgetsIn(_ context.Context, namespace string) ([]*policyv1.PodDisruptionBudget, error) {
 	l := s.budgets()
 	return under[policyv1.PodDisruptionBudget](l, byNamespace, namespace), l.missing()
@@ -127,9 +127,9 @@ func (s *lists) attachments() *list {
 	})
 }
 
-// unserved returns a function that reports after a failure that the API server does not serve a kind, which has no objects then: without
-// budgets nothing is left out, because it respects them itself; without VolumeAttachments nothing that could be read here is attached. It
-// asks for what is served, because a proxy may have answered, unless there was no answer: such a request does not end with a context.
+// unserved returns a function that reports after a failure that the API server does not serve a kind. Then the kind has no objects: the API
+// server itself respects budgets, and without VolumeAttachments no volume that could be read here is attached. The function runs discovery,
+// because the failure may come from a proxy, but not if there was no response: discovery does not end with a context.
 func (s *lists) unserved(kind schema.GroupVersionKind) func(error) bool {
 	return func(err error) bool {
 		broken, slow := (*net.OpError)(nil), net.Error(nil)
@@ -149,7 +149,7 @@ func (s *lists) namespaces() *list {
 	return s.get("Namespaces", func() *list { return newList(&corev1.NamespaceList{}, nil, s.listed) })
 }
 
-// listed wakes all owners when a list is complete, or why it is not has changed; not for each object.
+// listed wakes all owners when a list becomes complete, or the error of an incomplete one changes; not for each object.
 func (s *lists) listed(obj client.Object) {
 	if obj == nil {
 		s.changed("")

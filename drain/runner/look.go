@@ -12,13 +12,13 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// Look reads what a [drain.Planner] needs for a plan of a drain: the Pods of the named Nodes, in the order of the names, and the
-// PodDisruptionBudgets of all Namespaces. It makes one list of the Pods of each Node, and one of the budgets. c needs the right to list
+// Look reads the input of a [drain.Planner] for a drain: the Pods of the named Nodes, in the order of the names, and the
+// PodDisruptionBudgets of all Namespaces. It makes one list of the Pods of each Node, and one of the budgets. c needs permission to list
 // both in the whole cluster. With a client that does not cache, the lists are consistent reads; a cache needs an index of the field
 // spec.nodeName.
 //
-// now becomes [drain.Facts.Now]. The facts have no requests in flight, which only a running drain has. A Node that
-// does not exist has no Pods. The error wraps that of the API server. Look changes nothing and is safe for concurrent use.
+// now becomes [drain.Facts.Now]. The facts have no requests in flight, which only a running drain has. A Node that does not exist has no
+// Pods. The error wraps that of the API server. Look changes nothing and is safe for concurrent use.
 func Look(ctx context.Context, c client.Reader, now time.Time, nodes ...string) ([]drain.NodePods, drain.Facts, error) {
 	found := make([]drain.NodePods, 0, len(nodes))
 	for _, node := range nodes {

@@ -4,8 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts the eviction requests of Runners that were answered, by what the answer means. No label names an object, and the label has
-// a limited set of values. The caller registers it. Several Runners may share one.
+// Metrics counts the answered eviction requests of Runners, by the meaning of the response. The label names no object and has a limited set
+// of values. The caller registers it. Several Runners may share one.
 //
 //	machinist_drain_evictions_total{class}: counter
 type Metrics = prometheus.CounterVec

@@ -9,11 +9,11 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// queue decides which request is sent next: Nodes take turns, within the limits. The lock of the Runner guards it.
+// queue selects the next request: Nodes take turns, within the limits. The lock of the Runner guards it.
 type queue struct {
 	ring             []*nodeState // each Node goes to the end after its turn
 	inFlight         int
-	workers, perNode int // the most in flight, and of one Node
+	workers, perNode int // limits of requests in flight, in total and per Node
 	paused           pause
 }
 
@@ -21,11 +21,11 @@ type queue struct {
 type pause struct {
 	until   time.Time
 	hold    drain.Hold
-	refused error // the API server refused the credentials
+	refused error // the API server rejected the credentials
 }
 
-// next removes from the queues of the Nodes the request that may be sent now, if any. wait is when to call again even if nothing changes,
-// after it returned none; 0 means never.
+// next removes the request that may be sent now from the queues of the Nodes, if there is one. Otherwise wait is when to call again even if
+// nothing changes; 0 means never.
 func (q *queue) next(now time.Time) (request *attempt, wait time.Duration) {
 	if now.Before(q.paused.until) {
 		return nil, q.paused.until.Sub(now)
@@ -58,7 +58,7 @@ func (q *queue) take(ns *nodeState) *attempt {
 	return a
 }
 
-// count adds n to the requests in flight that a belongs to.
+// count adds n to the requests in flight in total, of the Node and of the budget of a.
 func (q *queue) count(a *attempt, n int) {
 	q.inFlight += n
 	a.ns.inFlight += n
@@ -67,7 +67,7 @@ func (q *queue) count(a *attempt, n int) {
 	}
 }
 
-// answered delays all requests after an answer that does not concern the Pod.
+// answered delays all requests after a response that is not about the Pod.
 func (q *queue) answered(o drain.Outcome, err error, now time.Time) {
 	if o.Reason != drain.ReasonThrottled && o.Reason != drain.ReasonUnauthorized {
 		q.paused.refused = nil

@@ -28,16 +28,16 @@ type Runner struct {
 	sinks   map[*sink]struct{}
 }
 
-// nodeState is what the Runner remembers about a draining Node. All of it may be lost at any time. The lock of the Runner guards it.
+// nodeState is the state of a draining Node in the Runner. It may be lost at any time. The lock of the Runner guards it.
 type nodeState struct {
 	name      string
 	uid       types.UID
 	owner     types.NamespacedName
 	startedAt time.Time // first Step of this process
 	cordon    cordon
-	sawCordon bool                   // a Step was shown it and the Pods
+	sawCordon bool                   // a Step has seen the cordon and the Pods
 	attempts  map[types.UID]*attempt // of the Pods of the last Step; nil before the first one
-	boundAt   time.Time              // when a Pod that has to go was first seen that the Step before did not show
+	boundAt   time.Time              // when a Pod that must leave first appeared in a Step
 	queue     []types.UID
 	inFlight  int
 	waits     map[types.NamespacedName]bool // budgets that hold Pods of the Node
@@ -47,7 +47,7 @@ type nodeState struct {
 	listedAgain bool
 }
 
-// New checks the configuration and returns a Runner over ports of the caller's own, which reads no volumes. It sends no request before
+// New checks the configuration and returns a Runner over the caller's own ports, which reads no volumes. It sends no request before
 // [Runner.Start].
 func New(cfg Config) (*Runner, error) {
 	if err := cfg.complete(); err != nil {
@@ -88,7 +88,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	return r.dispatch(ctx, ended)
 }
 
-// Release forgets a Node: its queue, its attempts and its watch. The answers to requests in flight are not followed up. Releasing an
+// Release drops the state of a Node: its queue, its attempts and its watch. Responses to requests in flight are ignored. Releasing an
 // unknown Node does nothing.
 func (r *Runner) Release(node string) {
 	r.mu.Lock()
@@ -109,7 +109,7 @@ func (r *Runner) forgetLocked(node string) {
 	r.ring = slices.DeleteFunc(r.ring, func(other *nodeState) bool { return other == ns })
 }
 
-// enter returns what is remembered about the Node, or begins a new drain when its UID has changed.
+// enter returns the state of the Node, or starts a new drain when its UID has changed.
 func (r *Runner) enter(req *Request) (*nodeState, error) {
 	if req.Node == nil || req.Node.Name == "" || req.Node.UID == "" {
 		return nil, fmt.Errorf("drain node: %w: the Node is nil or has no name or no uid; pass it as read from the API server",

@@ -14,15 +14,15 @@ import (
 
 const namesPerLine = 3
 
-// settles is the Message of a Result from the last Pod that is known until another list has to confirm that there is none.
+// settles is the Message of a Result after the last known Pod has left, until another list confirms that there is none.
 const settles = "* no Pods left; making sure that none was bound right after the cordon"
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
-// waits for neither. A Node that others uncordon is cordoned again, after growing pauses up to a minute when they do so again and again;
-// Pods leave meanwhile, and a blocker reports it. Step can be called at any rate, again after Done, and by another process after a crash.
+// waits for neither. A Node that others uncordon is cordoned again, after growing pauses up to a minute when they do so repeatedly;
+// meanwhile Pods leave, and a blocker reports it. Step can be called at any rate, again after Done, and by another process after a crash.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example because the Node does not exist or was
-// replaced), the credentials are refused, or after the end of Start. Done is false then.
+// replaced), the credentials are rejected, or after the end of Start. Done is false then.
 func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	ns, err := r.enter(&req)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 		return Result{}, err
 	}
 	result, confirm, err := r.look(ctx, ns, &req)
-	if confirm { // a watch may be behind by any time without a sign: the process was stopped, or the connection carried nothing
+	if confirm { // a watch may be behind undetected: the process was stopped, or the connection was silent
 		r.cfg.Pods.Release(ns.name)
 		result, _, err = r.look(ctx, ns, &req)
 	}
@@ -48,8 +48,8 @@ func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	return result, nil
 }
 
-// look reads what is known of the Pods and their budgets, plans, queues and reports. Slow work is done without the lock: rules and
-// selectors before it, texts after it.
+// look reads the known Pods and their budgets, plans, queues and reports. Slow work is done without the lock: rules and selectors before
+// it, texts after it.
 func (r *Runner) look(ctx context.Context, ns *nodeState, req *Request) (result Result, confirm bool, err error) {
 	pods, err := r.podsOf(ns)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *Runner) look(ctx context.Context, ns *nodeState, req *Request) (result 
 	return result, confirm, nil
 }
 
-// podsOf asks the source for the Pods of a Node. A Node that is released meanwhile keeps no watch.
+// podsOf returns the Pods of a Node from the source. A Node that was released meanwhile has no watch afterwards.
 func (r *Runner) podsOf(ns *nodeState) ([]*corev1.Pod, error) {
 	pods, synced, err := r.cfg.Pods.Pods(ns.name)
 	if err == nil && !synced {
@@ -115,7 +115,7 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) (budgets [
 	return budgets, nil
 }
 
-// act plans again with what is under way, and queues what may go: evictions queued by one Step count for the budgets of the next one.
+// act plans again with the pending requests, and queues new ones: evictions queued by one Step count for the budgets of the next one.
 // respawnAt is when the first Pod that was created again has rested.
 func (r *Runner) act(
 	ns *nodeState, plan drain.Plan, budgets []*policyv1.PodDisruptionBudget, now time.Time,
@@ -136,8 +136,8 @@ func (r *Runner) act(
 	return plan, respawnAt, nil
 }
 
-// report completes a result with what is known about the past and the queue, and decides whether the drain has ended, or the Pods are to be
-// listed again to confirm that. refused says that the credentials are refused.
+// report completes a result with the history and the queue, and decides whether the drain has ended, or the Pods must be listed again to
+// confirm that. refused is the error of rejected credentials.
 func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time) (confirm bool, refused error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time)
 	return confirm, refused
 }
 
-// blockedSince sets since when each blocker is known.
+// blockedSince sets the Since of each blocker.
 func (ns *nodeState) blockedSince(result *Result, now time.Time) {
 	before := ns.blocked
 	ns.blocked = make(map[string]time.Time, len(result.Blockers))

@@ -14,26 +14,26 @@ import (
 
 // VolumesResult is the state of the wait for the volumes of a Node.
 type VolumesResult struct {
-	// Done: the wait is over. Stopped says whether volumes were left.
+	// Done: the wait is over. If volumes remained, Stopped is the reason.
 	Done    bool
 	Stopped drain.VolumeStop
-	// Attached are the volumes that block, sorted; or those that were left when the wait was stopped.
+	// Attached are the volumes that block, sorted; or those that remained when the wait was stopped.
 	Attached []drain.VolumeRef
-	// Message says what is waited for, in the lines of Cluster API without the first one; empty when Done and no volume was left. Equal
-	// states give equal messages.
+	// Message lists what is waited for, in the lines of Cluster API without the first one; empty when Done and no volume remained. Equal
+	// states have equal messages.
 	Message string
-	// RequeueAfter is when to call again even if the owner is not woken; 0 when Done.
+	// RequeueAfter is when to call again even if the owner is not enqueued; 0 when Done.
 	RequeueAfter time.Duration
 }
 
 // StepVolumes reports whether the volumes of a Node are detached, as far as the deletion of its machine waits for that (see
-// [drain.PlanVolumes]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and
-// does not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. It requires a Runner of
+// [drain.PlanVolumes]). Call it after the drain is Done, at any rate, also from another process after a crash. It sends no request and does
+// not wait. It reads the Pods of the Node only while volumes are attached; call [Runner.Release] afterwards. It requires a Runner of
 // [NewForCluster] or [AddToManager].
 //
-// The request is that of the drain, with the begin of this wait as its StartedAt. The volumes of Pods that its rules ignore stay, and
-// PoweredOff ends the wait; its policy does not count. timeout ends the wait this long after StartedAt; 0 means never. It does not end the
-// wait while a cache is not synced: a caller that needs that has to check the time itself.
+// The request is that of the drain, with the start of this wait as its StartedAt. The volumes of Pods that its rules ignore are not waited
+// for, and PoweredOff ends the wait; its policy is ignored. timeout ends the wait this long after StartedAt; 0 means never. It does not end
+// the wait while a cache is not synced: a caller that needs that must check the time itself.
 //
 // It returns an error when the volumes or the Pods cannot be read, or after the end of Start. Done is false then, and while a cache is not
 // synced.
