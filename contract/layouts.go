@@ -29,7 +29,7 @@ var layoutTables = map[Version]Layouts{
 // are written in both shapes. All layouts of an unsupported version are nil.
 func LayoutsOf(v Version) Layouts { return layoutTables[v] }
 
-// layoutsBefore returns the layouts of the contract versions before v1beta2. They have the same places and differ in the behaviour of
+// layoutsBefore returns the layouts of the contract versions before v1beta2. They have the same places and differ in the behavior of
 // controllers.
 func layoutsBefore(v Version) Layouts {
 	return Layouts{

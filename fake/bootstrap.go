@@ -15,13 +15,13 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Bootstrap is a bootstrap provider that fulfils the BootstrapConfig contract: it writes a Secret with the key `value`,
-// owned by the BootstrapConfig and labelled with the cluster, and names it. Set it up before the manager starts.
+// Bootstrap is a bootstrap provider that fulfils the BootstrapConfig contract: it writes a Secret with the key `value`, owned by the
+// BootstrapConfig and labeled with the cluster, and sets its name in the BootstrapConfig. Set it up before the manager starts.
 type Bootstrap struct {
 	ProviderOptions
 	// Contract is the contract version. Default v1beta2.
 	Contract contract.Version
-	// Data returns the content of the Secret; nil is an empty cloud-config.
+	// Data returns the content of the Secret; nil means an empty cloud-config.
 	Data func(obj *unstructured.Unstructured) []byte
 }
 

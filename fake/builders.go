@@ -12,9 +12,8 @@ import (
 	"github.com/machinist-dev/machinist/fake/objects"
 )
 
-// CRD returns the CustomResourceDefinition of a namespaced kind with a status subresource and a schema that keeps all
-// fields. For each contract it has the contract label with the kind's API version; without contracts it has no contract
-// label.
+// CRD returns the CustomResourceDefinition of a namespaced kind with a status subresource and a schema that preserves all fields. For each
+// contract it has the contract label with the kind's API version; without contracts it has no contract label.
 func CRD(gvk schema.GroupVersionKind, contracts ...contract.Version) *unstructured.Unstructured {
 	plural, _, _ := strings.Cut(contract.CRDName(gvk.GroupKind()), ".")
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -45,85 +44,85 @@ func CRD(gvk schema.GroupVersionKind, contracts ...contract.Version) *unstructur
 // Option is objects.Option.
 type Option = objects.Option
 
-// Speaking is objects.Speaking.
+// Speaking calls objects.Speaking.
 func Speaking(v contract.Version) Option { return objects.Speaking(v) }
 
-// Machine is objects.Machine.
+// Machine calls objects.Machine.
 func Machine(name string, options ...Option) *unstructured.Unstructured {
 	return objects.Machine(name, options...)
 }
 
-// Cluster is objects.Cluster.
+// Cluster calls objects.Cluster.
 func Cluster(name string, options ...Option) *unstructured.Unstructured {
 	return objects.Cluster(name, options...)
 }
 
-// MachinePool is objects.MachinePool.
+// MachinePool calls objects.MachinePool.
 func MachinePool(name string, replicas int64, options ...Option) *unstructured.Unstructured {
 	return objects.MachinePool(name, replicas, options...)
 }
 
-// MachineHealthCheck is objects.MachineHealthCheck.
+// MachineHealthCheck calls objects.MachineHealthCheck.
 func MachineHealthCheck(name string, labels map[string]string, timeout time.Duration, options ...Option) *unstructured.Unstructured {
 	return objects.MachineHealthCheck(name, labels, timeout, options...)
 }
 
-// Node is objects.Node.
+// Node calls objects.Node.
 func Node(name, providerID string) *corev1.Node { return objects.Node(name, providerID) }
 
-// SetNodeCondition is objects.SetNodeCondition.
+// SetNodeCondition calls objects.SetNodeCondition.
 func SetNodeCondition(node *corev1.Node, kind corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) {
 	objects.SetNodeCondition(node, kind, status, since)
 }
 
-// MachineGVK is objects.MachineGVK.
+// MachineGVK calls objects.MachineGVK.
 func MachineGVK() schema.GroupVersionKind { return objects.MachineGVK() }
 
-// ClusterGVK is objects.ClusterGVK.
+// ClusterGVK calls objects.ClusterGVK.
 func ClusterGVK() schema.GroupVersionKind { return objects.ClusterGVK() }
 
-// MachinePoolGVK is objects.MachinePoolGVK.
+// MachinePoolGVK calls objects.MachinePoolGVK.
 func MachinePoolGVK() schema.GroupVersionKind { return objects.MachinePoolGVK() }
 
-// MachineHealthCheckGVK is objects.MachineHealthCheckGVK.
+// MachineHealthCheckGVK calls objects.MachineHealthCheckGVK.
 func MachineHealthCheckGVK() schema.GroupVersionKind { return objects.MachineHealthCheckGVK() }
 
-// InfraMachineGVK is objects.InfraMachineGVK.
+// InfraMachineGVK calls objects.InfraMachineGVK.
 func InfraMachineGVK(v contract.Version) schema.GroupVersionKind { return objects.InfraMachineGVK(v) }
 
-// InfraMachinePoolGVK is objects.InfraMachinePoolGVK.
+// InfraMachinePoolGVK calls objects.InfraMachinePoolGVK.
 func InfraMachinePoolGVK(v contract.Version) schema.GroupVersionKind {
 	return objects.InfraMachinePoolGVK(v)
 }
 
-// BootstrapConfigGVK is objects.BootstrapConfigGVK.
+// BootstrapConfigGVK calls objects.BootstrapConfigGVK.
 func BootstrapConfigGVK(v contract.Version) schema.GroupVersionKind {
 	return objects.BootstrapConfigGVK(v)
 }
 
-// InNamespace is objects.InNamespace.
+// InNamespace calls objects.InNamespace.
 func InNamespace(namespace string) Option { return objects.InNamespace(namespace) }
 
-// WithLabels is objects.WithLabels.
+// WithLabels calls objects.WithLabels.
 func WithLabels(more map[string]string) Option { return objects.WithLabels(more) }
 
-// WithAnnotations is objects.WithAnnotations.
+// WithAnnotations calls objects.WithAnnotations.
 func WithAnnotations(more map[string]string) Option { return objects.WithAnnotations(more) }
 
-// WithField is objects.WithField.
+// WithField calls objects.WithField.
 func WithField(value any, path ...string) Option { return objects.WithField(value, path...) }
 
-// InfraMachine is objects.InfraMachine.
+// InfraMachine calls objects.InfraMachine.
 func InfraMachine(v contract.Version, name string, options ...Option) *unstructured.Unstructured {
 	return objects.InfraMachine(v, name, options...)
 }
 
-// BootstrapConfig is objects.BootstrapConfig.
+// BootstrapConfig calls objects.BootstrapConfig.
 func BootstrapConfig(v contract.Version, name string, options ...Option) *unstructured.Unstructured {
 	return objects.BootstrapConfig(v, name, options...)
 }
 
-// InfraMachinePool is objects.InfraMachinePool.
+// InfraMachinePool calls objects.InfraMachinePool.
 func InfraMachinePool(v contract.Version, name string, options ...Option) *unstructured.Unstructured {
 	return objects.InfraMachinePool(v, name, options...)
 }

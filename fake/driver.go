@@ -15,34 +15,34 @@ import (
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// DriverOptions are the habits of a cloud. With the zero value it acts at once, has no limits and loses nothing.
+// DriverOptions configure the behavior of a cloud. With the zero value it acts at once, has no limits and loses no responses.
 type DriverOptions struct {
 	// Boot is how long an instance is Creating, and Vanish how long it is Deleting.
 	Boot, Vanish time.Duration
-	// Hidden is for how long Get and List do not show a new instance, and Delete does not find it by its token alone. A Create with the same
-	// token finds it: clouds keep their tokens consistently.
+	// Hidden is how long Get and List do not return a new instance, and Delete does not find it by its token alone. A Create with the same
+	// token finds it: tokens of clouds are strongly consistent.
 	Hidden time.Duration
-	// Quota is how many instances a cluster may have, those in deletion included; zero is no limit.
+	// Quota limits the instances of a cluster, including those in deletion; zero means no limit.
 	Quota int
-	// PerSecond is how many calls a second the cloud allows, with a Burst of as many, at least one; zero is no limit. More are errors of the
-	// class RateLimited with RetryAfter.
+	// PerSecond limits the calls per second, with a burst of the same number, at least one; zero means no limit. Calls beyond it fail with the
+	// class RateLimited and RetryAfter.
 	PerSecond float64
-	// Zones are the failure domains in which instances are made, in turn. Without any, instances do not say where they are.
+	// Zones are the failure domains of new instances, in turn. Without zones, instances have no failure domain.
 	Zones []string
-	// Token, when it is not empty, must be the value "token" of the credentials. Other calls wait while these are read, so that reading them
+	// Token, when it is not empty, must be the value "token" of the credentials. Other calls wait while credentials are read, so reading them
 	// must not call methods of the Driver.
 	Token string
-	// Answer is called after each call that was carried out; an error of it replaces the answer, which is lost. Nil loses nothing. It is
-	// called by one goroutine at a time, and must not call methods of the Driver, which wait for it.
+	// Answer is called after each call that was carried out. If it returns an error, that error replaces the response. Nil loses nothing. It
+	// is called by one goroutine at a time, and must not call methods of the Driver, which would deadlock.
 	Answer func(op cloud.Operation, r cloud.Request) error
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
 
-// Driver is a cloud in memory. Its specification is JSON with a size, which defaults to small. Safe for concurrent use.
+// Driver is an in-memory cloud. Its specification is JSON with a size, which defaults to small. Safe for concurrent use.
 type Driver struct {
 	token string
-	cloud cloud.Calls // of memory, with the habits
+	cloud cloud.Calls // of memory, with the options applied
 
 	mu     sync.Mutex // held during a call
 	memory memory
@@ -65,21 +65,21 @@ func NewDriver(o DriverOptions) *Driver {
 // Name implements provider.Driver.
 func (d *Driver) Name() string { return d.memory.Name() }
 
-// Made returns how many instances were ever made for a token. More than one is a defect of the caller, or of a decorator.
+// Made returns how many instances were ever created for a token. More than one is a defect of the caller, or of a decorator.
 func (d *Driver) Made(token string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.memory.made[token]
 }
 
-// Calls returns how many calls of an operation were made, refused ones included.
+// Calls returns the number of calls of an operation, including rejected ones.
 func (d *Driver) Calls(op cloud.Operation) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.calls[op]
 }
 
-// UserData returns the first-boot data of an instance, empty without one.
+// UserData returns the first-boot data of an instance, empty if there is none.
 func (d *Driver) UserData(token string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,7 +98,7 @@ func (d *Driver) Lose(token string) bool {
 	return found
 }
 
-// around is what every call goes through first.
+// around wraps every call.
 func (d *Driver) around(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,7 +148,7 @@ func (d *Driver) List(ctx context.Context, r cloud.Request) ([]cloud.Instance, e
 	return d.cloud.List(ctx, r)
 }
 
-// memory is a cloud without habits, whose caller holds a lock.
+// memory is a cloud without the options, whose caller holds a lock.
 type memory struct {
 	zones     []string
 	instances map[string]*cloudInstance // by token
@@ -236,7 +236,7 @@ func (m *memory) List(_ context.Context, r cloud.Request) ([]cloud.Instance, err
 	return all, nil
 }
 
-// find returns the instance of a request, nil without. A provider ID counts alone.
+// find returns the instance of a request, nil if there is none. If the request has a provider ID, its token is ignored.
 func (m *memory) find(r cloud.Request) *cloudInstance {
 	if r.ProviderID == "" {
 		return m.instances[r.Token]

@@ -14,19 +14,18 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Infrastructure is an infrastructure provider that fulfils the InfraMachine contract without a cloud: it waits for its
-// Machine and for the Machine's data secret name, "creates" a machine, reports it, and then creates the Node. When the
-// InfraMachine is deleted, it "deletes" the machine; the Node stays, as with a real cloud. Set it up before the manager
-// starts.
+// Infrastructure is an infrastructure provider that fulfils the InfraMachine contract without a cloud: it waits for its Machine and for the
+// Machine's data secret name, "creates" a machine, reports it, and then creates the Node. When the InfraMachine is deleted, it "deletes"
+// the machine; the Node remains, as with a real cloud. Set it up before the manager starts.
 type Infrastructure struct {
 	ProviderOptions
 	// Contract is the contract version. Default v1beta2.
 	Contract contract.Version
 	// NoNode disables the creation of Nodes.
 	NoNode bool
-	// NodeDelay is the time between the creation of the machine and of its Node; nil is no delay.
+	// NodeDelay is the time between the creation of the machine and of its Node; nil means no delay.
 	NodeDelay func(obj *unstructured.Unstructured) time.Duration
-	// Node returns the Node to create; nil is Node(name of the InfraMachine, its provider ID).
+	// Node returns the Node to create; nil means Node(name of the InfraMachine, its provider ID).
 	Node func(obj *unstructured.Unstructured, providerID string) *corev1.Node
 }
 
@@ -70,9 +69,9 @@ func (i *Infrastructure) create(ctx context.Context, p *provider, e *edit) (agai
 
 const joinedAnnotation = "fake.machinist.dev/node-joined"
 
-// join creates the Node once: a Node that is deleted later is not created again. A Node without a delay joins when the finalizer and the
-// provider ID are stored, and before the machine is reported: otherwise, an InfraMachine that is deleted meanwhile would leave a Node
-// that its Machine never knew.
+// join creates the Node once: a Node that is deleted later is not created again. Without a delay, the Node joins after the finalizer and
+// the provider ID are stored, and before the machine is reported: otherwise an InfraMachine that is deleted in between would leave a Node
+// that its Machine never recorded.
 func (i *Infrastructure) join(ctx context.Context, p *provider, e *edit) (again time.Duration, err error) {
 	reported, _, err := contract.LayoutsOf(i.Contract).InfraMachine.Provisioned.Get(e.Object)
 	if _, joined := e.GetAnnotations()[joinedAnnotation]; err != nil || reported && joined {

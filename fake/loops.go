@@ -24,9 +24,9 @@ type Loops struct {
 	// Scheduler binds a pod without a node to the Ready, schedulable Node with the fewest pods whose taints it
 	// tolerates, by name if there are several. It supports node selectors, but neither affinity nor resources.
 	Scheduler bool
-	// Kubelet makes Nodes without a Ready condition Ready, maintains the taints that follow from Node conditions and
-	// spec.unschedulable, starts pods and ends terminating ones. A Node whose Ready condition was set to False or
-	// Unknown by a client is dead: its pods do not change.
+	// Kubelet makes Nodes without a Ready condition Ready, maintains the taints that follow from Node conditions and spec.unschedulable,
+	// starts pods and ends terminating ones. A Node is dead after a client has set its Ready condition to False or Unknown: its pods do not
+	// change.
 	Kubelet bool
 	// GarbageCollector deletes objects whose owners are all gone, and performs foreground and orphan deletion.
 	GarbageCollector bool
@@ -35,10 +35,9 @@ type Loops struct {
 	// Namespaces empties namespaces that are being deleted and then removes them.
 	Namespaces bool
 
-	// StartPod is the time between the binding of a pod and its Ready condition; 0 is at once.
+	// StartPod is the time between the binding of a pod and its Ready condition; 0 means no delay.
 	StartPod time.Duration
-	// StopPod is the time between a pod's deletion timestamp and its removal; 0 is at once. The pod's grace period does
-	// not matter.
+	// StopPod is the time between a pod's deletion timestamp and its removal; 0 means no delay. The pod's grace period is ignored.
 	StopPod time.Duration
 	// StopPodFunc, if set, replaces StopPod and may differ by pod. It must not use the store or change the pod.
 	StopPodFunc func(*corev1.Pod) time.Duration
@@ -51,8 +50,7 @@ func AllLoops() Loops {
 	}
 }
 
-// Start runs loops until the context ends. It returns at once; wait blocks until they have ended. Existing objects are
-// handled as if they were new.
+// Start runs loops until the context ends. It returns at once; wait blocks until they have ended. Existing objects are handled as new ones.
 func (s *Store) Start(ctx context.Context, l Loops) (wait func()) {
 	var group sync.WaitGroup
 	for _, one := range s.loops(l) {
@@ -69,7 +67,7 @@ type loop struct {
 	sync func(objectKey) time.Duration
 }
 
-// loops returns those that are asked for.
+// loops returns the loops that are enabled.
 func (s *Store) loops(l Loops) []loop {
 	w, b, g, p, n := &workloads{s}, &budgets{s}, &collector{s}, &podCollector{s}, &namespaces{s}
 	sch, k := &scheduler{Store: s, pending: map[objectKey]struct{}{}}, &kubelets{Store: s, loops: l, stages: map[objectKey]stage{}}
@@ -109,7 +107,7 @@ func (s *Store) lookup(key objectKey) *record {
 	return nil
 }
 
-// listen tells a loop of everything that the store has, and of each event. The caller holds the lock.
+// listen passes all objects of the store, and then each event, to a loop. The caller holds the lock.
 func (s *Store) listen(l *listener) {
 	for _, k := range s.registry.kinds {
 		for _, rec := range k.all("") {

@@ -45,7 +45,7 @@ func (g *collector) keys(e event) []objectKey {
 	return out
 }
 
-// withUID returns the object that a reference names, in whatever namespace; nil without.
+// withUID returns the object of a reference, in any namespace; nil if there is none.
 func (g *collector) withUID(ref metav1.OwnerReference) *record {
 	gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 	if k := g.registry.kinds[gk]; k != nil {
@@ -67,8 +67,8 @@ func (g *collector) dependents(uid types.UID) []*record {
 	return out
 }
 
-// owner finds the target of a reference. It is nil if the target is gone or was replaced. known is false if its kind is
-// not served, because unknown does not mean gone.
+// owner returns the object of a reference, nil if it is gone or was replaced. known is false if its kind is not served, because unknown
+// does not mean gone.
 func (s *Store) owner(rec *record, ref metav1.OwnerReference) (owner *record, known bool) {
 	key := ownerKey(rec.key.Namespace, ref)
 	k := s.registry.kinds[key.GroupKind]
@@ -84,7 +84,7 @@ func (s *Store) owner(rec *record, ref metav1.OwnerReference) (owner *record, kn
 	return owner, true
 }
 
-// ownerKey names the owner of an object in a namespace.
+// ownerKey returns the key of an object's owner.
 func ownerKey(namespace string, ref metav1.OwnerReference) objectKey {
 	gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 	return objectKey{gk, types.NamespacedName{Namespace: namespace, Name: ref.Name}}
@@ -130,7 +130,7 @@ func waitsForDependents(rec *record) bool {
 	return rec.meta().GetDeletionTimestamp() != nil && slices.Contains(rec.meta().GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 
-// finalize does the collector's part of the deletion of an owner.
+// finalize performs the collector's part of the deletion of an owner.
 func (g *collector) finalize(rec *record) {
 	finalizers := rec.meta().GetFinalizers()
 	drop := func(name string) {

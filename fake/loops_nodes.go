@@ -107,7 +107,7 @@ type kubelets struct {
 	stages map[objectKey]stage
 }
 
-// stage is what an object waits for, and until when.
+// stage is the current stage of an object and its end.
 type stage struct {
 	uid  types.UID
 	what string

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Stepped are Loops that the caller drives: nothing happens until Do is called, in whichever order the caller likes. With a fake clock and
-// one goroutine, the same calls have the same effect every time. It must not be used from two goroutines at once.
+// Stepped are Loops that the caller drives: nothing happens until Do is called, in any order. With a fake clock and one goroutine, the same
+// calls always have the same effect. It is not safe for concurrent use.
 type Stepped struct {
 	store *Store
 	loops []loop
 	tasks []Task
 }
 
-// Task is one object that a loop is to look at.
+// Task is one object that a loop must sync.
 type Task struct {
-	// Loop names the loop, and Object the object: "scheduler", "Pod default/web-1".
+	// Loop is the name of the loop, and Object that of the object: "scheduler", "Pod default/web-1".
 	Loop, Object string
-	// Due is when the loop looks at it, by the Clock of the store.
+	// Due is when the loop syncs it, by the Clock of the store.
 	Due time.Time
 
 	loop int
 	key  objectKey
 }
 
-// Step returns loops that the caller drives, in place of Start. Existing objects are handled as if they were new.
+// Step returns loops that the caller drives, instead of Start. Existing objects are handled as new ones.
 func (s *Store) Step(l Loops) *Stepped {
 	p := &Stepped{store: s, loops: s.loops(l)}
 	s.mu.Lock()
@@ -41,7 +41,7 @@ func (s *Store) Step(l Loops) *Stepped {
 	return p
 }
 
-// add makes an object due, at once or later. One that is due earlier stays.
+// add makes an object due, at once or later, unless it is due earlier.
 func (p *Stepped) add(i int, key objectKey, after time.Duration) {
 	due := p.store.clock.Now().Add(after)
 	for n := range p.tasks {
@@ -56,7 +56,7 @@ func (p *Stepped) add(i int, key objectKey, after time.Duration) {
 	p.tasks = append(p.tasks, Task{Loop: p.loops[i].name, Object: object, Due: due, loop: i, key: key})
 }
 
-// Tasks returns what is to be done now or later: the earliest first, then by loop, in the order of the fields of Loops, and by object.
+// Tasks returns the pending tasks: the earliest first, then by loop, in the order of the fields of Loops, and by object.
 func (p *Stepped) Tasks() []Task {
 	p.store.mu.Lock()
 	defer p.store.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *Stepped) Tasks() []Task {
 	return all
 }
 
-// Do lets a loop look at an object, whether it is due or not.
+// Do syncs the object of a task, whether it is due or not.
 func (p *Stepped) Do(t Task) {
 	p.store.mu.Lock()
 	defer p.store.mu.Unlock()

@@ -96,8 +96,7 @@ func (w *workloads) syncReplicaSet(rec *record) {
 	w.setStatus(rec, updated)
 }
 
-// worth orders the pods of a set for scale-down: first those without a node, then those that are not ready, then the
-// youngest.
+// worth orders the pods of a set for scale-down: first those without a node, then those that are not ready, then the youngest.
 func worth(rec *record) int {
 	pod := as[*corev1.Pod](rec)
 	switch {
@@ -161,7 +160,7 @@ func templateHash(d *appsv1.Deployment) string {
 	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }
 
-// scaleOf returns the number of pods that the controllers of some pods want, as the disruption controller computes it.
+// scaleOf returns the total number of replicas of the pods' controllers, as the disruption controller computes it.
 func (s *Store) scaleOf(pods []*corev1.Pod) (int32, error) {
 	scales := map[types.UID]int32{}
 	for _, pod := range pods {
@@ -182,7 +181,7 @@ func (s *Store) scaleOf(pods []*corev1.Pod) (int32, error) {
 	return total, nil
 }
 
-// controllerScale returns how many pods the topmost controller wants.
+// controllerScale returns the number of replicas of the topmost controller.
 func (s *Store) controllerScale(namespace string, ref *metav1.OwnerReference) (types.UID, int32, bool) {
 	scalable := []schema.GroupKind{replicaSetKind, deploymentKind, {Group: "apps", Kind: "StatefulSet"}, {Kind: "ReplicationController"}}
 	key := ownerKey(namespace, *ref)

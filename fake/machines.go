@@ -18,9 +18,9 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Machines stands in for package machine in tests of those who own Machines: it takes over what a Machine refers to, reports that the
-// Machine is ready, available and up to date, unless a health check has failed for it, and deletes what it refers to when the Machine goes.
-// Safe for concurrent use.
+// Machines replaces package machine in tests of owners of Machines. It makes each Machine the controller of the objects that it references.
+// It reports that the Machine is ready, available and up to date, unless a health check has failed for it, and deletes the referenced
+// objects with the Machine. Safe for concurrent use.
 type Machines struct {
 	client client.Client
 	kind   contract.Kind
@@ -31,7 +31,8 @@ type Machines struct {
 	notReady func(client.Object) bool
 }
 
-// NewMachines returns a controller of Machines of a kind. parts are the kinds of what a Machine refers to, under its own name.
+// NewMachines returns a controller of Machines of a kind. parts are the kinds of the referenced objects, which have the name of the
+// Machine.
 func NewMachines(c client.Client, kind contract.Kind, parts ...schema.GroupVersionKind) *Machines {
 	return &Machines{client: c, kind: kind, parts: parts, notReady: func(client.Object) bool { return false }}
 }
@@ -41,14 +42,14 @@ func (l *Machines) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("fake-machines").For(l.machine()).Complete(l)
 }
 
-// Hold keeps Machines in deletion until it is called with false.
+// Hold blocks the deletion of Machines until it is called with false.
 func (l *Machines) Hold(hold bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold = hold
 }
 
-// NotReady keeps the Machines for which a function returns true from becoming ready, as long as it does.
+// NotReady prevents Machines from becoming ready while the function returns true for them.
 func (l *Machines) NotReady(which func(client.Object) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +61,7 @@ func (l *Machines) machine() client.Object {
 	return obj
 }
 
-// again is when a Machine that is held is looked at again.
+// again is the interval at which a held Machine is checked.
 const again = 20 * time.Millisecond
 
 // Reconcile implements controller-runtime's Reconciler.
@@ -109,8 +110,8 @@ func (l *Machines) Reconcile(ctx context.Context, request reconcile.Request) (re
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// ready are the conditions of a Machine whose Node works. One for which a health check has failed is neither ready nor available, and one
-// that no owner has judged is up to date.
+// ready returns the conditions of a Machine whose Node works. A Machine whose health check has failed is neither ready nor available. A
+// Machine without a condition UpToDate of its owner is up to date.
 func ready(since metav1.Time, have []metav1.Condition) (all []metav1.Condition) {
 	failed := slices.ContainsFunc(have, func(c metav1.Condition) bool {
 		return c.Type == contract.ConditionHealthCheckSucceeded && c.Status == metav1.ConditionFalse
@@ -130,8 +131,8 @@ func ready(since metav1.Time, have []metav1.Condition) (all []metav1.Condition) 
 	return all
 }
 
-// write writes an update of a Machine as it was read, because a list of conditions replaces those of others. The status is written through
-// its own endpoint where there is one.
+// write writes an update of a Machine with an optimistic lock, because a list of conditions replaces those of others. The status is written
+// through its own endpoint if there is one.
 func (l *Machines) write(ctx context.Context, machine client.Object, u contract.MachineUpdate) error {
 	base, _ := machine.DeepCopyObject().(client.Object)
 	if err := l.kind.Adapter.Write(machine, u); err != nil {
@@ -155,7 +156,7 @@ func part(gvk schema.GroupVersionKind, machine client.Object) *unstructured.Unst
 	return u
 }
 
-// takeOver makes a Machine the controller of what it refers to.
+// takeOver makes a Machine the controller of a referenced object.
 func (l *Machines) takeOver(ctx context.Context, machine client.Object, gvk schema.GroupVersionKind) error {
 	obj := part(gvk, machine)
 	err := l.client.Get(ctx, client.ObjectKeyFromObject(obj), obj)

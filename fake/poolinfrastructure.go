@@ -25,26 +25,25 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// PoolInfrastructure is an infrastructure provider that fulfils the InfraMachinePool contract without a cloud: it waits
-// for its MachinePool and for the data secret name, "creates" the wanted number of instances, reports them, and creates
-// a Node for each. The Node of a deleted instance stays, as with a real cloud. Set it up before the manager starts.
+// PoolInfrastructure is an infrastructure provider that fulfils the InfraMachinePool contract without a cloud: it waits for its MachinePool
+// and for the data secret name, "creates" the desired number of instances, reports them, and creates a Node for each. The Node of a deleted
+// instance remains, as with a real cloud. Set it up before the manager starts.
 type PoolInfrastructure struct {
 	// Contract is the contract version. Default v1beta2.
 	Contract contract.Version
 	// Owner is the kind of the pools. Default MachinePoolGVK.
 	Owner schema.GroupVersionKind
-	// Batch is how many instances are created or deleted at once, before the next ones follow later; 0 is all of them.
+	// Batch is how many instances are created or deleted at once, before the next batch; 0 means all of them.
 	Batch int
 	// Disorder, if not zero, is the seed of a random order of the reported list, which also repeats one ID.
 	Disorder uint64
-	// AskForDrain makes the provider mark the Nodes of instances that it will delete (scale.DeleteAnnotation), and wait
-	// until the Nodes are marked as drained. It removes the mark of an instance that stays.
+	// AskForDrain makes the provider mark the Nodes of instances that it will delete (scale.DeleteAnnotation), and wait until the Nodes are
+	// marked as drained. It removes the mark when it will not delete the instance.
 	AskForDrain bool
 	// Machines makes the provider create an InfraMachine for each instance, and delete Machines instead of instances:
 	// first those with an annotation of scale.Marks for the API group of Owner, then the oldest.
 	Machines bool
-	// NoNode disables the creation of Nodes. Node returns the Node to create; nil is Node(name of the instance, its
-	// provider ID).
+	// NoNode disables the creation of Nodes. Node returns the Node to create; nil means Node(name of the instance, its provider ID).
 	NoNode bool
 	Node   func(name, providerID string) *corev1.Node
 	// Name must be unique in a process. Default: the provided kind in lower case, and the contract version.
@@ -229,8 +228,8 @@ func (i *PoolInfrastructure) leavingOrder(ctx context.Context, obj *unstructured
 	return ordinals, nil
 }
 
-// turnToLeave is 0 for an instance that is gone or being deleted, 1 for one whose Machine is marked, and 2 for others.
-// The Machine may not exist yet; the InfraMachine exists from the start.
+// turnToLeave returns 0 for an instance that is gone or being deleted, 1 for one whose Machine is marked, and 2 for others. The Machine may
+// not exist yet; the InfraMachine exists from the start.
 func turnToLeave(machine, infra *unstructured.Unstructured, marks []string) int {
 	going := infra == nil || infra.GetDeletionTimestamp() != nil
 	marked := false
@@ -279,7 +278,7 @@ func (i *PoolInfrastructure) stop(ctx context.Context, obj *unstructured.Unstruc
 	return node == nil || node.Annotations[contract.DrainedAnnotation] == string(node.UID), err
 }
 
-// ask marks the Node of an instance, which asks for its drain, or removes the mark. It returns the Node, nil if there is none.
+// ask adds or removes the mark on the Node of an instance that requests its drain. It returns the Node, nil if there is none.
 func (i *PoolInfrastructure) ask(ctx context.Context, name string, marks bool) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := i.client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {

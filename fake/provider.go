@@ -25,7 +25,7 @@ import (
 
 // ProviderOptions are the options that the fake providers share. With the zero value they act at once.
 type ProviderOptions struct {
-	// Delay returns how long a stage takes for an object; nil is no delay.
+	// Delay returns how long a stage takes for an object; nil means no delay.
 	Delay func(obj *unstructured.Unstructured) time.Duration
 	// Machine is the kind of the owners. Default MachineGVK.
 	Machine schema.GroupVersionKind
@@ -44,10 +44,10 @@ type provider struct {
 
 	client client.Client
 	gvk    schema.GroupVersionKind
-	// reference is where an owner has the name of its object of this provider.
+	// reference is the path in an owner of the name of its object of this provider.
 	reference []string
-	// ready and create are specific to the provider. create changes the object in memory, which is saved then, and returns when it is to be
-	// called again; zero is with the next event.
+	// ready and create are specific to the provider. create changes the object in memory, which is then saved, and returns when it must be
+	// called again; zero means with the next event.
 	ready  func(owner *unstructured.Unstructured) bool
 	create func(ctx context.Context, e *edit, owner *unstructured.Unstructured) (again time.Duration, err error)
 
@@ -79,7 +79,7 @@ func (p *provider) fromOwner(_ context.Context, owner client.Object) []reconcile
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: name}}}
 }
 
-// conflictRetry is when an object is looked at again that has changed since it was read.
+// conflictRetry is the delay of a retry after a conflict.
 const conflictRetry = 100 * time.Millisecond
 
 // Reconcile follows the workflow that the contract requires of a provider.
@@ -95,7 +95,7 @@ func (p *provider) Reconcile(ctx context.Context, request reconcile.Request) (re
 	return reconcile.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
 }
 
-// provide does for an object what comes next.
+// provide performs the next step for an object.
 func (p *provider) provide(ctx context.Context, e *edit) (again time.Duration, err error) {
 	if e.GetDeletionTimestamp() != nil {
 		p.mu.Lock()
@@ -118,7 +118,7 @@ func (p *provider) provide(ctx context.Context, e *edit) (again time.Duration, e
 	return again, e.save(ctx)
 }
 
-// wait returns the rest of a stage, which begins with the first call for an object.
+// wait returns the remaining time of a stage, which starts with the first call for an object.
 func (p *provider) wait(e *edit, stage string, delay func(*unstructured.Unstructured) time.Duration) time.Duration {
 	if delay == nil {
 		return 0
@@ -181,7 +181,7 @@ func (e *edit) save(ctx context.Context) error {
 	return nil
 }
 
-// patch sends a merge patch. It is refused if the object has changed since it was read, because it may replace lists.
+// patch sends a merge patch with the resource version, because it may replace lists: it fails if the object has changed since it was read.
 func (e *edit) patch(ctx context.Context, body map[string]any, status bool) error {
 	_ = unstructured.SetNestedField(body, e.stored.GetResourceVersion(), "metadata", "resourceVersion")
 	text, err := json.Marshal(body)
@@ -206,7 +206,7 @@ func empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// setReady adds the condition Ready, unless there is one.
+// setReady adds the condition Ready, unless it exists.
 func setReady(obj *unstructured.Unstructured) error {
 	if _, found, err := contract.ConditionsAt("status", "conditions").Find(obj.Object, "Ready"); found || err != nil {
 		return err

@@ -18,37 +18,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// defaultHistory is how many watch events a Store keeps per kind.
+// defaultHistory is the number of watch events that a Store retains per kind.
 const defaultHistory = 10000
 
 // Options configures a Store. The zero value is a store with the built-in kinds, the real clock and no lag.
 type Options struct {
-	// Scheme is the scheme of Client and of managers that have none of their own; client-go's by default. A custom type in a scheme is not
-	// served automatically: its kind must be in Kinds, be registered, or have a CustomResourceDefinition.
+	// Scheme is the scheme of Client and of managers without their own; default client-go's. A custom type in a scheme is not served
+	// automatically: its kind must be in Kinds, be registered, or have a CustomResourceDefinition.
 	Scheme *runtime.Scheme
 	// Kinds are custom kinds that are served from the start, as if their CustomResourceDefinitions were installed.
 	Kinds []ServedKind
-	// Clock sets creation and deletion times, the lag and the delays of loops; the real clock by default.
+	// Clock is used for creation and deletion times, the lag and the delays of loops; default the real clock.
 	Clock clock.WithTicker
-	// CacheLagFunc, if set, delays the watch events of clients from RESTConfig, so that caches are stale for that time. Lists, and
-	// the watches of Client, are never delayed. Events of one watch keep their order: a delayed event delays the following
-	// ones. It is called with the store locked and must not use the store.
+	// CacheLagFunc, if set, delays the watch events of clients from RESTConfig, so that caches are stale for that time. Lists, and the watches
+	// of Client, are never delayed. Events of one watch keep their order: a delayed event delays the following ones. It is called with the
+	// store locked and must not use the store.
 	CacheLagFunc func(kind schema.GroupKind, key types.NamespacedName) time.Duration
-	// OnEvent, if set, is called for every write, in order, with the object in the version that its kind was first served in; removed says
-	// that this was its last state. It is called with the store locked, and must neither use the store nor change the object; it may keep it.
+	// OnEvent, if set, is called for every write, in order, with the object in the version that its kind was first served in. removed is true
+	// if this was its last state. It is called with the store locked, and must neither use the store nor change the object; it may retain it.
 	OnEvent func(object *unstructured.Unstructured, removed bool)
-	// Admit, if set, may change each object that is to be stored, as a mutating webhook does. It is called with the store locked and must not
+	// Admit, if set, may change each object before it is stored, as a mutating webhook does. It is called with the store locked and must not
 	// use the store.
 	Admit func(object *unstructured.Unstructured)
 	// Seed determines UIDs and generated names.
 	Seed uint64
-	// History is how many watch events are kept per kind; 10000 by default. A watch from an older version is answered
-	// 410, and so is a watcher that is further behind.
+	// History is how many watch events are retained per kind; default 10000. A watch from an older version gets 410, and so does a watcher
+	// that is further behind.
 	History int
 }
 
-// Store is an in-memory API server: it keeps objects and answers API requests in process, without a network. It is safe for
-// concurrent use. It starts no goroutine unless Start or Runnable is used.
+// Store is an in-memory API server: it stores objects and answers API requests in process, without a network. It is safe for concurrent
+// use. It starts no goroutine unless Start or Runnable is used.
 type Store struct {
 	scheme   *runtime.Scheme
 	client   client.WithWatch
@@ -68,8 +68,8 @@ type Store struct {
 	listeners map[*listener]struct{}
 }
 
-// NewStore returns a Store with the namespaces default, kube-system, kube-public and kube-node-lease. If Options.Kinds
-// has a kind that cannot be served (see Register), every request fails with that error as a connection failure.
+// NewStore returns a Store with the namespaces default, kube-system, kube-public and kube-node-lease. If Options.Kinds has a kind that
+// cannot be served (see Register), every request fails with that error as a connection failure.
 func NewStore(o Options) *Store {
 	s := &Store{
 		scheme:    o.Scheme,
@@ -128,8 +128,8 @@ func (s *Store) config(lagged bool) *rest.Config {
 	}
 }
 
-// ManagerOptions sets the options of a manager over the store that the caller left open: the scheme, metrics and health
-// servers that do not listen, and queues that end with the manager.
+// ManagerOptions sets the options of a manager over the store that the caller did not set: the scheme, metrics and health servers that do
+// not listen, and queues that end with the manager.
 func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
 	if o.Scheme == nil {
 		o.Scheme = s.scheme
@@ -146,13 +146,13 @@ func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
 	return o
 }
 
-// NewManager creates a controller-runtime manager over the store. It is unchanged: cache, client, API reader, REST
-// mapper, event recorders and leader election send their requests to the store.
+// NewManager creates an ordinary controller-runtime manager over the store: cache, client, API reader, REST mapper, event recorders and
+// leader election send their requests to the store.
 func (s *Store) NewManager(o ctrl.Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(s.RESTConfig(), s.ManagerOptions(o))
 }
 
-// Runnable returns the loops as a runnable for a manager; they end with the manager.
+// Runnable returns the loops as a manager.Runnable; they end with the manager.
 func (s *Store) Runnable(l Loops) manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		wait := s.Start(ctx, l)

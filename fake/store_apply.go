@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Server-side apply with the API server's own libraries. An object has managed fields from its first apply on, so that
-// other objects need no memory for them. Its earlier fields belong to the manager before-first-apply.
+// Server-side apply with the API server's own libraries. An object has managed fields only from its first apply on, to save memory for
+// other objects. Its earlier fields belong to the manager before-first-apply.
 
 // loopsManager is the field manager of the loops.
 const loopsManager = "fake-loops"
@@ -88,7 +88,7 @@ func applied(body []byte, status, hasStatus bool) (*unstructured.Unstructured, e
 	return u, nil
 }
 
-// merged applies a patch to a record in a view, or to nothing. It does not change the patch.
+// merged applies a patch to a record in a view, or to an empty object. It does not change the patch.
 func (s *Store) merged(
 	v *view, manager *managedfields.FieldManager, current *record, patch *unstructured.Unstructured, name string, force bool,
 ) (map[string]any, error) {
@@ -110,8 +110,7 @@ func (s *Store) merged(
 	return patchedContent(v, u.Object)
 }
 
-// track updates the managed fields of an object: with those of an apply, or, if the object was applied before, for any
-// other write.
+// track updates the managed fields of an object: to those of an apply, or, if the object was applied before, for any other write.
 func (s *Store) track(c change, u *unstructured.Unstructured, current *record, made []metav1.ManagedFieldsEntry) {
 	if c.applied {
 		u.SetManagedFields(made)
@@ -183,8 +182,8 @@ func (s *Store) fieldManager(v *view, status bool) (*managedfields.FieldManager,
 	return m, nil
 }
 
-// typeConverter knows how lists and objects of a kind merge: from client-go for built-in kinds, from the schemas of the
-// CustomResourceDefinition for a custom kind. Without a schema every field is kept, and lists are replaced as a whole.
+// typeConverter returns how lists and objects of a kind merge: from client-go for built-in kinds, from the schemas of the
+// CustomResourceDefinition for a custom kind. Without a schema every field is preserved, and lists are replaced as a whole.
 func (s *Store) typeConverter(k *kind) (managedfields.TypeConverter, error) {
 	if k.new != nil {
 		return applyconfigurations.NewTypeConverter(clientgoscheme.Scheme), nil
@@ -207,7 +206,7 @@ func (s *Store) typeConverter(k *kind) (managedfields.TypeConverter, error) {
 // module does not require.
 func keyed[A, T any](func(A) T) map[string]T { return map[string]T{} }
 
-// typeSchema adds the fields of all objects to the schema of a custom kind.
+// typeSchema adds the fields that all objects have to the schema of a custom kind.
 func typeSchema(known *structural.Structural) *structural.Structural {
 	root := &structural.Structural{Extensions: structural.Extensions{XPreserveUnknownFields: true}}
 	if known != nil {
@@ -242,7 +241,7 @@ func metadataSchema(text structural.Structural) structural.Structural {
 	}
 }
 
-// asIs converts between the versions of a kind as the store does: only apiVersion changes.
+// asIs converts between the versions of a kind like the store: only apiVersion changes.
 type asIs struct{}
 
 func (asIs) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {

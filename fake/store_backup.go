@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Backup is what a Store had at one time. It is not changed by what happens later.
+// Backup is the content of a Store at one time. Later changes do not affect it.
 type Backup struct {
 	kinds   map[schema.GroupKind]bool
 	records []*record
 }
 
-// Backup returns the objects of some kinds as they are now; without kinds, all objects. It is a snapshot of etcd: UIDs, status, owners and
-// deletion timestamps are in it.
+// Backup returns the current objects of some kinds; without kinds, all objects. Like a snapshot of etcd, it includes UIDs, status, owners
+// and deletion timestamps.
 func (s *Store) Backup(kinds ...schema.GroupKind) Backup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,9 +33,9 @@ func (s *Store) Backup(kinds ...schema.GroupKind) Backup {
 	return b
 }
 
-// Restore gives the kinds of a backup the objects that they had, in new versions, as a restored snapshot of etcd does whose revision was
-// raised (etcdutl snapshot restore --bump-revision): objects that were created since are gone, whatever their finalizers, and others are
-// back. Watches go on.
+// Restore replaces the objects of the kinds of a backup with those in the backup, in new versions, like a restored snapshot of etcd with a
+// raised revision (etcdutl snapshot restore --bump-revision): objects that were created since are gone, whatever their finalizers, and
+// deleted ones exist again. Watches continue.
 func (s *Store) Restore(b Backup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func (s *Store) serveCRD(content map[string]any) error {
 
 // establish writes the status that the API server's controllers write to an accepted definition.
 func establish(content map[string]any, now metav1.Time) {
-	d, _ := readDefinition(content) // it is served
+	d, _ := readDefinition(content) // cannot fail: it is served
 	names, _, _ := unstructured.NestedMap(content, "spec", "names")
 	condition := func(t, reason string) any {
 		return map[string]any{"type": t, "status": "True", "reason": reason, "lastTransitionTime": now.UTC().Format(timeFormat)}

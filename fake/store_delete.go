@@ -70,7 +70,7 @@ func checkPreconditions(rec *record, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
-	// The API server puts the kind in the place of the resource in this error.
+	// The API server uses the kind as the resource in this error.
 	gr := schema.GroupResource{Group: rec.kind.Group, Resource: rec.kind.Kind}
 	if p.UID != nil && *p.UID != rec.uid {
 		return apierrors.NewConflict(gr, rec.key.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
@@ -83,8 +83,7 @@ func checkPreconditions(rec *record, p *metav1.Preconditions) error {
 	return nil
 }
 
-// gracefully sets a pod's deletion time and grace period. A later delete can only shorten the period; pending means
-// that nothing changes.
+// gracefully sets a pod's deletion time and grace period. A later delete can only shorten the period; pending means that nothing changes.
 func (s *Store) gracefully(u *unstructured.Unstructured, requested *int64) (graceful, pending bool) {
 	if current := u.GetDeletionGracePeriodSeconds(); u.GetDeletionTimestamp() != nil {
 		if current == nil || *current == 0 {
@@ -138,7 +137,7 @@ func (s *Store) markDeleting(u *unstructured.Unstructured) {
 	u.SetDeletionGracePeriodSeconds(&zero)
 }
 
-// setPropagation adds or removes the garbage collector's finalizers. Without a policy it keeps the existing ones.
+// setPropagation adds or removes the garbage collector's finalizers. Without a policy it does not change them.
 func setPropagation(u *unstructured.Unstructured, o metav1.DeleteOptions) {
 	if o.PropagationPolicy == nil {
 		return

@@ -23,8 +23,8 @@ const (
 	mostDisrupted  = 2000
 )
 
-// evict answers POST pods/eviction like kube-apiserver 1.36. A Failure status together with a nil error is an answer
-// that the API server sends with code 201.
+// evict answers POST pods/eviction like kube-apiserver 1.36. A Failure status with a nil error is a response that the API server sends with
+// code 201.
 func (s *Store) evict(key types.NamespacedName, body []byte, dryRun bool) (*metav1.Status, error) {
 	eviction := policyv1.Eviction{}
 	if err := json.Unmarshal(body, &eviction); err != nil {
@@ -63,7 +63,7 @@ func (s *Store) evict(key types.NamespacedName, body []byte, dryRun bool) (*meta
 	return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
 }
 
-// checkBudgets returns the budget that must allow the eviction of a pod, none if there is none, or the refusal.
+// checkBudgets returns the budget that must allow the eviction of a pod, nil if there is none, or the refusal.
 func (s *Store) checkBudgets(rec *record) (*metav1.Status, *record, error) {
 	pod := as[*corev1.Pod](rec)
 	switch pod.Status.Phase {
@@ -142,8 +142,7 @@ func tooManyRequests(seconds int, cause string) error {
 	return err
 }
 
-// decrement takes one disruption from a budget and remembers the pod, so that the budget loop does not count it as
-// healthy.
+// decrement takes one disruption from a budget and records the pod, so that the budget loop does not count it as healthy.
 func (s *Store) decrement(rec *record, pod string) error {
 	budget := as[*policyv1.PodDisruptionBudget](rec).DeepCopy()
 	budget.Status.DisruptionsAllowed--

@@ -23,7 +23,7 @@ type Request struct {
 	// PatchType is set for the verb patch.
 	PatchType types.PatchType
 	DryRun    bool
-	// Code is the HTTP status of the answer; 0 if the answer was a transport error or was lost.
+	// Code is the HTTP status of the response; 0 if the response was a transport error or was lost.
 	Code int
 }
 
@@ -41,14 +41,14 @@ func Match(verb string, kind schema.GroupKind, name string) func(Request) bool {
 
 // Fault makes client requests fail.
 type Fault struct {
-	// Match selects the requests; nil is all. It must not use the store.
+	// Match selects the requests; nil matches all. It must not use the store.
 	Match func(Request) bool
-	// Err is the error for the client: an API error (from apimachinery's api/errors) is the server's answer, any other
-	// error is a connection failure. Nil is io.ErrUnexpectedEOF.
+	// Err is the error for the client: an API error (from apimachinery's api/errors) is the server's response, any other error is a connection
+	// failure. Nil means io.ErrUnexpectedEOF.
 	Err error
-	// Lose performs the request before it fails, so that only the answer is lost. A watch fails without being started.
+	// Lose performs the request before it fails, so that only the response is lost. A watch fails without being started.
 	Lose bool
-	// Times is how many requests fail; 0 is one, below 0 is all until the fault is removed.
+	// Times is how many requests fail; 0 means one, below 0 means all until the fault is removed.
 	Times int
 }
 
@@ -83,7 +83,7 @@ func (s *Store) FailNext(match func(Request) bool, err error) {
 	s.Inject(Fault{Match: match, Err: err})
 }
 
-// LoseNext performs the next matching request but loses the answer: the client gets io.ErrUnexpectedEOF.
+// LoseNext performs the next matching request but loses the response: the client gets io.ErrUnexpectedEOF.
 func (s *Store) LoseNext(match func(Request) bool) { s.Inject(Fault{Match: match, Lose: true}) }
 
 func (l *requestLog) fault(r Request) (Fault, bool) {
@@ -109,9 +109,8 @@ func (l *requestLog) add(r Request) {
 	l.log = append(l.log, r)
 }
 
-// Requests returns the client requests since the start or the last ResetRequests, in the order of their answers; a
-// watch is recorded when it begins. A write is recorded before its result is visible, but a write whose answer is lost
-// shortly after that.
+// Requests returns the client requests since the start or the last ResetRequests, in the order of their responses; a watch is recorded when
+// it starts. A write is recorded before its result is visible, but a write whose response is lost shortly after that.
 func (s *Store) Requests() []Request {
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()

@@ -35,7 +35,7 @@ type call struct {
 	body     []byte
 	metadata bool
 	lagged   bool
-	lost     bool // the answer will be lost
+	lost     bool // the response will be lost
 	noted    bool // already in the log of requests
 }
 
@@ -63,7 +63,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case found:
 		return success(req, http.StatusOK, answer), nil
-	case req.URL.Path == "/readyz": // by which noderef/cluster finds out whether a cluster answers
+	case req.URL.Path == "/readyz": // the probe of noderef/cluster
 		return response(req, http.StatusOK, "text/plain; charset=utf-8", []byte("ok")), nil
 	case !parsed:
 		return response(req, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n")), nil
@@ -150,8 +150,7 @@ func (s *Store) parse(req *http.Request, body []byte) (*call, bool) {
 	return c, known
 }
 
-// isDryRun reports whether a call is a dry run. For a delete with a body only the body counts; for an eviction also its
-// delete options.
+// isDryRun reports whether a call is a dry run. For a delete with a body only the body counts; for an eviction also its delete options.
 func (c *call) isDryRun() bool {
 	asked := c.query["dryRun"]
 	body := struct {
@@ -237,7 +236,7 @@ func negotiate(accept string) (metadata bool, err error) {
 	}}
 }
 
-// notServed is the answer for an unknown path, as on a real server.
+// notServed returns the error for an unknown path, as on a real server.
 func notServed() error {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "404 page not found", 0, true)
 }

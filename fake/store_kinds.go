@@ -21,11 +21,11 @@ type ServedKind struct {
 	GVK schema.GroupVersionKind
 	// Resource is the lower-case plural; derived from the kind if empty.
 	Resource string
-	// Status is true for a kind with the status subresource: writes to the object do not change its status, and writes
-	// to the status change nothing else.
+	// Status is true for a kind with the status subresource: writes to the object do not change its status, and writes to the status change
+	// nothing else.
 	Status bool
 
-	clusterScoped bool // has no namespace, as the CustomResourceDefinition has it
+	clusterScoped bool // from the scope of its CustomResourceDefinition
 }
 
 // kind is the state of the store for one kind: its rules, its objects and its history.
@@ -40,7 +40,7 @@ type kind struct {
 	managers map[endpoint]*managedfields.FieldManager // created when they are first needed
 
 	objects  map[string]map[string]*record // by namespace and name
-	events   []event                       // the last ones, oldest first
+	events   []event                       // the most recent ones, oldest first
 	dropped  uint64                        // the version of the newest event that was dropped
 	watchers map[*watcher]struct{}
 }
@@ -53,7 +53,7 @@ func (k *kind) groupResource() schema.GroupResource {
 type view struct {
 	*kind
 	gvk     schema.GroupVersionKind
-	in, out func(map[string]any) // between this version and the stored form; nil is no difference
+	in, out func(map[string]any) // between this version and the stored form; nil means no difference
 	schema  *structural.Structural
 }
 
@@ -64,8 +64,8 @@ type registry struct {
 	err   error // of Options.Kinds
 }
 
-// builtins are the served kinds of Kubernetes, as "group/version:resource:Kind:flags". Flags: c cluster-scoped, s has
-// the status subresource, g the server increments the generation, v PUT needs a resourceVersion.
+// builtins are the served kinds of Kubernetes, as "group/version:resource:Kind:flags". Flags: c cluster-scoped, s has the status
+// subresource, g the server increments the generation, v PUT needs a resourceVersion.
 var builtins = strings.Fields(`
 	/v1:configmaps:ConfigMap: /v1:endpoints:Endpoints: /v1:events:Event: /v1:limitranges:LimitRange:
 	/v1:namespaces:Namespace:cs /v1:nodes:Node:cs /v1:persistentvolumeclaims:PersistentVolumeClaim:s
@@ -128,8 +128,8 @@ func (r *registry) add(k *kind, version string) {
 	}
 }
 
-// Register serves custom kinds, as if their CustomResourceDefinitions were installed. It fails for a kind without
-// group, version or name, and for one that contradicts a served kind (scope, resource name, status subresource).
+// Register serves custom kinds, as if their CustomResourceDefinitions were installed. It fails for a kind without group, version or name,
+// and for one that contradicts a served kind (scope, resource name, status subresource).
 func (s *Store) Register(kinds ...ServedKind) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,8 +165,8 @@ func (r *registry) register(served ServedKind) error {
 	return nil
 }
 
-// unregister stops serving a custom kind and removes its objects despite finalizers, as the deletion of its
-// CustomResourceDefinition finally does. It ignores built-in and unknown kinds.
+// unregister stops serving a custom kind and removes its objects despite finalizers, as the deletion of its CustomResourceDefinition
+// finally does. It ignores built-in and unknown kinds.
 func (s *Store) unregister(gk schema.GroupKind) {
 	k := s.registry.kinds[gk]
 	if k == nil || k.builtin {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// selection is the selection of a list or watch.
+// selection selects the objects of a list or watch.
 type selection struct {
 	view      *view
 	namespace string
@@ -156,7 +156,7 @@ func (s *Store) list(sel *selection, query url.Values) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// shown is the kind that is answered.
+// shown returns the kind of the response.
 func (sel *selection) shown() schema.GroupVersionKind {
 	if sel.metadata {
 		return metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
@@ -164,7 +164,7 @@ func (sel *selection) shown() schema.GroupVersionKind {
 	return sel.view.gvk
 }
 
-// item is a list item: those of built-in kinds have no apiVersion and kind, as on a real server.
+// item returns a list item. Items of built-in kinds have no apiVersion and kind, as on a real server.
 func (sel *selection) item(v *view, rec *record) []byte {
 	switch {
 	case sel.metadata:
@@ -175,7 +175,7 @@ func (sel *selection) item(v *view, rec *record) []byte {
 	return rec.json(v)
 }
 
-// render encodes one object for an answer or a watch event.
+// render encodes one object for a response or a watch event.
 func (sel *selection) render(rec *record) []byte {
 	if sel.metadata {
 		return rec.metadataJSON()

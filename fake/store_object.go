@@ -21,8 +21,8 @@ import (
 
 const timeFormat = time.RFC3339
 
-// record is one stored version of an object. It never changes; a write creates a new one. The content has no apiVersion
-// and kind, because they differ by view.
+// record is one stored version of an object. It never changes; a write creates a new one. The content has no apiVersion and kind, because
+// they differ by view.
 type record struct {
 	kind    *kind
 	key     types.NamespacedName
@@ -87,7 +87,7 @@ func (r *record) shown(v *view) []byte {
 	}
 	content := r.copy()
 	v.out(content)
-	body, _ := json.Marshal(content) // it was decoded from JSON
+	body, _ := json.Marshal(content) // cannot fail: it was decoded from JSON
 	return body
 }
 
@@ -131,8 +131,8 @@ func compareKeys(a, b types.NamespacedName) int {
 
 func (k *kind) get(key types.NamespacedName) *record { return k.objects[key.Namespace][key.Name] }
 
-// decode parses a request body as content of a kind. For a built-in kind the Go type is checked and unknown fields are
-// dropped. Nulls are removed, as on a real server.
+// decode parses a request body as content of a kind. For a built-in kind the Go type is checked and unknown fields are dropped. Nulls are
+// removed, as on a real server.
 func decode(v *view, body []byte) (map[string]any, error) {
 	content := map[string]any{}
 	if err := utiljson.Unmarshal(body, &content); err != nil {
@@ -249,7 +249,7 @@ func (r *record) at(version uint64) *record {
 	content := r.copy()
 	u := &unstructured.Unstructured{Object: content}
 	u.SetResourceVersion(strconv.FormatUint(version, 10))
-	out, _ := newRecord(r.kind, r.key, content, version) // it was decoded from JSON
+	out, _ := newRecord(r.kind, r.key, content, version) // cannot fail: it was decoded from JSON
 	return out
 }
 
@@ -264,7 +264,7 @@ func (s *Store) remove(rec *record) *record {
 	}
 	s.publish(event{version: s.version, previous: last, removed: rec})
 	if rec.kind.isCRD() {
-		d, _ := readDefinition(rec.content) // it was served
+		d, _ := readDefinition(rec.content) // cannot fail: it was served
 		s.unregister(d.groupKind())
 	}
 	return last

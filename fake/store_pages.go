@@ -14,19 +14,17 @@ import (
 
 // page is the requested part of a list.
 type page struct {
-	limit int         // 0 is no limit
-	from  *continuing // nil is from the start
+	limit int         // 0 means no limit
+	from  *continuing // nil means from the start
 }
 
-// continuing is a continue token: the version of the list's first page and the last returned object. Version -1 is the
-// current version.
+// continuing is a continue token: the version of the list's first page and the last returned object. Version -1 means the current version.
 type continuing struct {
 	Version int64                `json:"rv"`
 	After   types.NamespacedName `json:"start"`
 }
 
-// newPage reads limit and continue of a list request. A list with resourceVersion 0 is served from the API server's
-// cache and is not paged.
+// newPage reads limit and continue of a list request. A list with resourceVersion 0 is served from the API server's cache and is not paged.
 func newPage(query url.Values) (page, error) {
 	p := page{}
 	version := query.Get("resourceVersion")
@@ -63,8 +61,7 @@ func (c *continuing) token() string {
 	return base64.RawURLEncoding.EncodeToString(body)
 }
 
-// expired is the answer when the history does not reach back to the first page; its token continues with the current
-// objects.
+// expired returns the error when the history does not reach back to the first page; its token continues with the current objects.
 func (c *continuing) expired() error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. You can start " +
 		"a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. " +
@@ -88,7 +85,7 @@ func (p page) cut(sel *selection, records []*record, version uint64, meta *metav
 	if p.limit == 0 || len(records) <= p.limit {
 		return records
 	}
-	// the API server counts only lists without selectors
+	// The API server counts only lists without selectors.
 	if remaining := int64(len(records) - p.limit); sel.labels.Empty() && sel.fields.Empty() {
 		meta.RemainingItemCount = &remaining
 	}
@@ -97,8 +94,8 @@ func (p page) cut(sel *selection, records []*record, version uint64, meta *metav
 	return records
 }
 
-// past returns the matches of a selection at an earlier version, by undoing later events. It is false if the history
-// does not reach back that far. The caller holds the lock.
+// past returns the matches of a selection at an earlier version, by undoing later events. It is false if the history does not reach back
+// that far. The caller holds the lock.
 func (sel *selection) past(now []*record, version uint64) ([]*record, bool) {
 	k := sel.view.kind
 	if version < k.dropped {

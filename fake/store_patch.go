@@ -32,7 +32,7 @@ func patcher(v *view, patchType types.PatchType, patch []byte) (func(*record) (m
 		}, nil
 	case types.MergePatchType:
 		return changer(v, patch, func(content, changes map[string]any) (map[string]any, error) {
-			merge(content, changes) // it saves the detour over JSON that the library of JSON patches takes
+			merge(content, changes) // avoids the encoding to JSON of the JSON patch library
 			return content, nil
 		})
 	case types.StrategicMergePatchType:
@@ -49,7 +49,7 @@ func patcher(v *view, patchType types.PatchType, patch []byte) (func(*record) (m
 	return nil, unsupportedPatch(v)
 }
 
-// changer returns the function that applies a patch which is an object. merge may change both of its arguments.
+// changer returns the function that applies a patch that is an object. merge may change both of its arguments.
 func changer(v *view, patch []byte, merge func(content, changes map[string]any) (map[string]any, error)) (
 	func(*record) (map[string]any, error), error,
 ) {
@@ -66,7 +66,7 @@ func changer(v *view, patch []byte, merge func(content, changes map[string]any) 
 	}, nil
 }
 
-// merge changes an object by a merge patch, as RFC 7386 says.
+// merge applies a merge patch to an object (RFC 7386).
 func merge(into, changes map[string]any) {
 	for key, change := range changes {
 		fields, isObject := change.(map[string]any)
@@ -86,8 +86,7 @@ func merge(into, changes map[string]any) {
 	}
 }
 
-// patched parses the result of a patch. If it is not an object of the kind, the patch is invalid, hence 422 and not
-// 400.
+// patched parses the result of a patch. If it is not an object of the kind, the patch is invalid, hence 422 and not 400.
 func patched(v *view, body []byte) (map[string]any, error) {
 	content, err := decode(v, body)
 	if err != nil {
@@ -99,7 +98,7 @@ func patched(v *view, body []byte) (map[string]any, error) {
 func patchedContent(v *view, content map[string]any) (map[string]any, error) {
 	normal, err := expected(v, content)
 	if err != nil {
-		body, _ := json.Marshal(content) // it was decoded from JSON
+		body, _ := json.Marshal(content) // cannot fail: it was decoded from JSON
 		return nil, invalidPatch(string(body), err)
 	}
 	return normal, nil
@@ -109,7 +108,7 @@ func invalidPatch(body string, err error) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), body, err.Error())})
 }
 
-// unsupportedPatch is the answer to a strategic merge patch of a custom kind, as on a real server.
+// unsupportedPatch returns the error for a strategic merge patch of a custom kind, as on a real server.
 func unsupportedPatch(v *view) error {
 	accepted := "application/json-patch+json, application/merge-patch+json"
 	if v.new != nil {

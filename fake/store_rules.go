@@ -106,8 +106,8 @@ func prepareMain(k *kind, u *unstructured.Unstructured, current *record) {
 	}
 }
 
-// changesGeneration reports whether a write increments the generation: for custom kinds any change outside metadata,
-// for built-in kinds a change of the spec, and for Deployments also one of the annotations.
+// changesGeneration reports whether a write increments the generation: for custom kinds any change outside metadata, for built-in kinds a
+// change of the spec, and for Deployments also a change of the annotations.
 func changesGeneration(k *kind, u *unstructured.Unstructured, current *record) bool {
 	if k.builtin {
 		return !reflect.DeepEqual(u.Object["spec"], current.content["spec"]) ||
@@ -130,7 +130,7 @@ func sameExceptMetadata(a, b map[string]any) bool {
 	return true
 }
 
-// onlyFrom restores all fields but some.
+// onlyFrom restores all fields except the given ones.
 func onlyFrom(u *unstructured.Unstructured, current *record, fields ...string) {
 	content := current.copy()
 	for _, field := range fields {
@@ -161,8 +161,7 @@ func mergeStringData(u *unstructured.Unstructured) {
 	}
 }
 
-// addTaint adds a NoSchedule taint, as the admission plug-in TaintNodesByCondition does with not-ready on every new
-// Node.
+// addTaint adds a NoSchedule taint, as the admission plug-in TaintNodesByCondition does with not-ready on every new Node.
 func addTaint(u *unstructured.Unstructured, key string) {
 	taints, _, _ := unstructured.NestedSlice(u.Object, "spec", "taints")
 	for _, item := range taints {

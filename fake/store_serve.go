@@ -39,7 +39,7 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests.mu.Lock() // until the request is recorded, so that it is found when a watch shows the write
+	s.requests.mu.Lock() // until the request is recorded, so that it is recorded before a watch reports the write
 	defer s.requests.mu.Unlock()
 	code, answer, err := s.write(c)
 	resp := success(req, code, answer)
@@ -246,7 +246,7 @@ func (s *Store) writeDeleteAll(c *call) (int, []byte, error) {
 	return http.StatusOK, encoded(metav1.Status{Status: metav1.StatusSuccess}), nil
 }
 
-// answer returns the answer to a call that made or changed an object.
+// answer returns a function that makes the response to a call that created or changed an object.
 func (c *call) answer(code int) func(*record, error) (int, []byte, error) {
 	return func(rec *record, err error) (int, []byte, error) {
 		if err != nil {
@@ -256,7 +256,7 @@ func (c *call) answer(code int) func(*record, error) (int, []byte, error) {
 	}
 }
 
-// encoded is a status as JSON.
+// encoded returns a status as JSON.
 func encoded(status metav1.Status) []byte {
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	body, _ := json.Marshal(status) // plain values

@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// event is one write: previous is nil for a creation, current is nil for a removal (then previous has the version of
-// the removal, and removed is the record as it was stored).
+// event is one write. previous is nil for a creation. current is nil for a removal: then previous has the version of the removal, and
+// removed is the record as it was stored.
 type event struct {
 	version                    uint64
 	previous, current, removed *record
 }
 
-// before is the stored record before the event; nil for a creation.
+// before returns the stored record before the event; nil for a creation.
 func (e event) before() *record {
 	if e.removed != nil {
 		return e.removed
@@ -30,7 +30,7 @@ func (e event) before() *record {
 	return e.previous
 }
 
-// record returns the record of the object that the event is about.
+// record returns the record of the event's object.
 func (e event) record() *record {
 	if e.current != nil {
 		return e.current
@@ -60,12 +60,12 @@ func (s *Store) publish(e event) {
 	}
 }
 
-// watcher is the body of a watch response. Its queue is bounded: a slow reader gets 410 and the end of the stream, and
-// never blocks a writer.
+// watcher is the body of a watch response. Its queue is bounded: a slow reader gets 410 and the end of the stream, and never blocks a
+// writer.
 type watcher struct {
 	store  *Store
 	sel    *selection
-	ctx    context.Context //nolint:containedctx // of the request whose body this is
+	ctx    context.Context //nolint:containedctx // of the request
 	lagged bool
 	limit  int
 
@@ -82,8 +82,7 @@ type queued struct {
 	line func() []byte
 }
 
-// watch opens a watch: with the existing objects and a bookmark first, from a version, or from now, as the options
-// request.
+// watch opens a watch according to the options: with the existing objects and a bookmark first, from a version, or from now.
 func (s *Store) watch(ctx context.Context, sel *selection, o internalversion.ListOptions, lagged bool) (io.ReadCloser, error) {
 	from := uint64(0)
 	if o.ResourceVersion != "" {
@@ -128,7 +127,7 @@ func line(t watch.EventType, object []byte) []byte {
 	return append(append(out, object...), '}', '\n')
 }
 
-// initialEventsEnd is the bookmark after the initial events: an object of the watched kind that has only a version and an annotation.
+// initialEventsEnd returns the bookmark after the initial events: an object of the watched kind that has only a version and an annotation.
 func (w *watcher) initialEventsEnd(version uint64) []byte {
 	apiVersion, kind := w.sel.shown().ToAPIVersionAndKind()
 	object, _ := json.Marshal(metav1.PartialObjectMetadata{ // plain values
@@ -207,8 +206,7 @@ func (w *watcher) signal() {
 	}
 }
 
-// Read blocks until an event is due. It returns io.EOF when the watch is closed, its context ends, or the kind is
-// unregistered.
+// Read blocks until an event is due. It returns io.EOF when the watch is closed, its context ends, or the kind is unregistered.
 func (w *watcher) Read(p []byte) (int, error) {
 	for len(w.unread) == 0 {
 		text, wait, done := w.next()
@@ -247,7 +245,7 @@ func (w *watcher) next() (text func() []byte, wait time.Duration, done bool) {
 	return first.line, 0, false
 }
 
-// sleep waits for a new event, for a time if it is not zero, or for the end of the request, for which it returns false.
+// sleep waits for a new event, for the given time if it is not zero, or for the end of the request, for which it returns false.
 func (w *watcher) sleep(wait time.Duration) bool {
 	var timer <-chan time.Time
 	if wait > 0 {

@@ -82,8 +82,8 @@ type change struct {
 	apply func(current *record) (map[string]any, error)
 }
 
-// update performs a change in the order of the real server: preconditions, the patch, the version check, the rules of
-// the kind, validation, and then removal if no finalizer is left, nothing if nothing changed, or a new version.
+// update performs a change in the order of the real server: preconditions, the patch, the version check, the rules of the kind, and
+// validation. Then it removes the object if its deletion is complete, does nothing if nothing changed, or stores a new version.
 func (s *Store) update(c change) (*record, error) {
 	gr := c.kind.groupResource()
 	current := c.kind.get(c.key)
@@ -144,7 +144,7 @@ func (c change) checkIdentity(u *unstructured.Unstructured, current *record) err
 			u.SetResourceVersion(current.meta().GetResourceVersion())
 			return nil
 		}
-		// The API server puts the resource in the place of the Kind in this error.
+		// The API server uses the resource as the kind in this error.
 		gk := schema.GroupKind{Group: c.kind.Group, Kind: c.kind.resource}
 		return apierrors.NewInvalid(gk, c.key.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
@@ -178,7 +178,7 @@ func matchNamespace(k *kind, namespace string, u *unstructured.Unstructured) err
 func validateMeta(k *kind, u *unstructured.Unstructured) field.ErrorList {
 	name := validation.ValidateNameFunc(validation.NameIsDNSSubdomain)
 	if k.Group == "rbac.authorization.k8s.io" {
-		name = path.ValidatePathSegmentName //nolint:staticcheck // what the server itself uses for these kinds
+		name = path.ValidatePathSegmentName //nolint:staticcheck // the server uses it for these kinds
 	}
 	return validation.ValidateObjectMetaAccessor(u, k.namespaced, name, field.NewPath("metadata"))
 }
@@ -209,7 +209,7 @@ func removedByUpdate(u *unstructured.Unstructured, current *record) bool {
 	return grace == nil || *grace == 0
 }
 
-// admitted lets Options.Admit change what is to be stored, which has its kind only for that.
+// admitted calls Options.Admit with an object before it is stored. The object has its kind only during the call.
 func (s *Store) admitted(k *kind, u *unstructured.Unstructured) {
 	u.SetGroupVersionKind(k.first.gvk)
 	s.admit(u)
@@ -244,8 +244,7 @@ func (s *Store) newUID() types.UID {
 	return types.UID(fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffffffffffff))
 }
 
-// generateName appends five characters, as the server does, and shortens the base so that the result is a valid label
-// value.
+// generateName appends five characters, as the server does, and shortens the base so that the result is a valid label value.
 func (s *Store) generateName(base string) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	suffix := make([]byte, 5)

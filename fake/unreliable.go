@@ -12,28 +12,29 @@ import (
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// UnreliableOptions are the habits that Unreliable adds. With the zero value it adds none.
+// UnreliableOptions configure the behavior that Unreliable adds. The zero value adds none.
 type UnreliableOptions struct {
-	// Latency is how long each call takes, or until its context ends.
+	// Latency is how long each call takes, unless its context ends earlier.
 	Latency time.Duration
-	// Boot is how long an instance is Creating, and Vanish how long it is Deleting before the Driver is asked to delete it, by the first call
-	// after that. Both count from calls of this process.
+	// Boot is how long an instance is Creating. Vanish is how long it is Deleting; the first call after that deletes it in the Driver. Both
+	// count from calls of this process.
 	Boot, Vanish time.Duration
-	// Hidden is for how long Get and List do not show an instance that this process has created, and Delete does not find it by its token
-	// alone. A Create with the same token finds it: clouds keep their tokens consistently.
+	// Hidden is how long Get and List do not return an instance that this process has created, and Delete does not find it by its token alone.
+	// A Create with the same token finds it: tokens of clouds are strongly consistent.
 	Hidden time.Duration
-	// Quota is how many instances of a cluster the Driver may list, those in deletion included; zero is no limit.
+	// Quota limits the instances of a cluster that the Driver lists, including those in deletion; zero means no limit.
 	Quota int
-	// PerSecond is how many calls a second are allowed, with a burst of as many, at least one; zero is no limit. More are errors of the class
-	// RateLimited with RetryAfter.
+	// PerSecond limits the calls per second, with a burst of the same number, at least one; zero means no limit. Calls beyond it fail with the
+	// class RateLimited and RetryAfter.
 	PerSecond float64
-	// Answer is called after each call that was carried out; an error of it replaces the answer, which is lost. LoseEvery returns one.
+	// Answer is called after each call that was carried out. If it returns an error, that error replaces the response. LoseEvery returns such
+	// a function.
 	Answer func(op cloud.Operation, r cloud.Request) error
 	// Clock defaults to the real one. The latency does not depend on it.
 	Clock clock.PassiveClock
 }
 
-// LoseEvery returns a function for Answer that loses every n-th answer, none when n is zero. Safe for concurrent use.
+// LoseEvery returns a function for Answer that loses every n-th response, none when n is zero. Safe for concurrent use.
 func LoseEvery(n int) func(cloud.Operation, cloud.Request) error {
 	var calls atomic.Int64
 	return func(op cloud.Operation, _ cloud.Request) error {
@@ -44,8 +45,8 @@ func LoseEvery(n int) func(cloud.Operation, cloud.Request) error {
 	}
 }
 
-// Unreliable returns a Decorator that gives a Driver the habits of a cloud, those of a fake.Driver: for a Driver that makes something real,
-// at once. Pass it to provider.Of first, next to the Driver.
+// Unreliable returns a Decorator that adds the behavior of a cloud, as in fake.Driver, to a Driver that creates real instances at once.
+// Pass it to provider.Of first, next to the Driver.
 func Unreliable(o UnreliableOptions) cloud.Decorator {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -63,7 +64,7 @@ func Unreliable(o UnreliableOptions) cloud.Decorator {
 	}
 }
 
-// unreliable are the calls to one Driver.
+// unreliable wraps the calls to one Driver.
 type unreliable struct {
 	options UnreliableOptions
 	driver  cloud.Calls
@@ -73,13 +74,13 @@ type unreliable struct {
 	known map[string]*observed // by provider ID
 }
 
-// observed is when this process has created an instance, and when and by which request its deletion began.
+// observed records when this process created an instance, and when and by which request its deletion started.
 type observed struct {
 	created, deleted time.Time
 	deletion         cloud.Request
 }
 
-// around is what every call goes through.
+// around wraps every call.
 func (u *unreliable) around(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 	if u.options.Latency > 0 {
 		select {
@@ -97,7 +98,7 @@ func (u *unreliable) around(ctx context.Context, op cloud.Operation, r *cloud.Re
 		return &cloud.Error{Class: cloud.RateLimited, Message: "the fake cloud allows no more calls now", RetryAfter: wait}
 	}
 	for _, deletion := range u.due(now) {
-		_, _ = u.driver.Delete(ctx, deletion) // the caller asks again for what is left
+		_, _ = u.driver.Delete(ctx, deletion) // the caller retries for instances that remain
 	}
 	if err := call(ctx); err != nil || u.options.Answer == nil {
 		return err
@@ -105,7 +106,7 @@ func (u *unreliable) around(ctx context.Context, op cloud.Operation, r *cloud.Re
 	return u.options.Answer(op, *r)
 }
 
-// due returns the deletions whose time is over, once.
+// due returns the overdue deletions, each only once.
 func (u *unreliable) due(now time.Time) (all []cloud.Request) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,7 +119,7 @@ func (u *unreliable) due(now time.Time) (all []cloud.Request) {
 	return all
 }
 
-// of returns what is known about an instance. The caller holds the lock.
+// of returns the record of an instance. The caller holds the lock.
 func (u *unreliable) of(i cloud.Instance) *observed {
 	if u.known[i.ProviderID] == nil {
 		u.known[i.ProviderID] = &observed{}
@@ -126,7 +127,7 @@ func (u *unreliable) of(i cloud.Instance) *observed {
 	return u.known[i.ProviderID]
 }
 
-// seen returns an instance as it is shown now, and whether it can be seen.
+// seen returns an instance in its visible state, and whether it is visible.
 func (u *unreliable) seen(i cloud.Instance) (cloud.Instance, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -134,7 +135,7 @@ func (u *unreliable) seen(i cloud.Instance) (cloud.Instance, bool) {
 	if known == nil {
 		return i, true
 	}
-	age := u.options.Clock.Now().Sub(known.created) // ages for one that this process has not created
+	age := u.options.Clock.Now().Sub(known.created) // very long for an instance that this process has not created
 	switch {
 	case !known.deleted.IsZero():
 		i.State = cloud.Deleting
@@ -152,7 +153,7 @@ func (u *unreliable) create(ctx context.Context, r cloud.Request) (cloud.Instanc
 	if err != nil {
 		return i, err
 	}
-	if i.ProviderID == "" { // the Driver has yet to make it
+	if i.ProviderID == "" { // the Driver has not created it yet
 		return i, nil
 	}
 	u.mu.Lock()
@@ -164,7 +165,7 @@ func (u *unreliable) create(ctx context.Context, r cloud.Request) (cloud.Instanc
 	return i, nil
 }
 
-// hasRoom returns an error when another instance would exceed the quota. One that exists needs no room.
+// hasRoom returns an error when another instance would exceed the quota. An existing instance does not count as another one.
 func (u *unreliable) hasRoom(ctx context.Context, r cloud.Request) error {
 	if u.options.Quota <= 0 || u.driver.List == nil {
 		return nil
@@ -202,7 +203,7 @@ func (u *unreliable) remove(ctx context.Context, r cloud.Request) (gone bool, er
 	case u.options.Vanish <= 0 || i.ProviderID == "":
 		return u.driver.Delete(ctx, r)
 	}
-	r.ProviderID = i.ProviderID // its token may have another instance when the time is over
+	r.ProviderID = i.ProviderID // later, another instance may have its token
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if known := u.of(i); known.deleted.IsZero() {

@@ -44,7 +44,7 @@ func (r Role) suffix() string {
 // RoleOf guesses the role of a kind from its group and its name, by the conventions of providers: a kind that ends in Machine, MachinePool,
 // MachineTemplate or MachinePoolTemplate in a group with the part "infrastructure", or one that ends in Config or ConfigTemplate in a group
 // with the part "bootstrap". The other groups of Cluster API (core, control plane, IPAM, add-ons) have no role here. A kind of any other
-// group has one only if labelled is true, which means that its CRD has a contract label: many projects have a VirtualMachine. False means
+// group has one only if labeled is true, which means that its CRD has a contract label: many projects have a VirtualMachine. False means
 // that the kind has no role, like AWSCluster. A name is no proof: see Resembles.
 func RoleOf(gk schema.GroupKind, labelled bool) (Role, bool) {
 	parts := strings.FieldsFunc(gk.Group, func(r rune) bool { return r == '.' || r == '-' })

@@ -1,6 +1,6 @@
-// Package objects makes objects of the contract for unit tests that need no API server: Machines, InfraMachines, BootstrapConfigs and
-// pools in the states that their readers distinguish, for each contract version, and Nodes that match them. Nobody needs to know in which
-// field a version keeps what.
+// Package objects makes objects of the contract for unit tests that need no API server. They are Machines, InfraMachines, BootstrapConfigs
+// and pools in the states that their readers distinguish, for each contract version, and Nodes that match them. Tests need not know in
+// which field a version stores a value.
 //
 //	id := "aws:///eu-1a/i-1"
 //	infra := objects.InfraMachine(contract.V1Beta1, "worker-1", objects.Provisioned(id))
@@ -12,7 +12,7 @@
 //
 // # Guarantees
 //
-// Equal arguments give equal objects: no clock is read. An object shares nothing that can change with another one or with an argument.
+// Equal arguments give equal objects: no clock is read. An object shares no mutable data with another one or with an argument.
 //
 // # Limits
 //

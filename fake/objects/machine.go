@@ -28,8 +28,8 @@ func Machine(name string, options ...Option) *unstructured.Unstructured {
 	return apply(u, options)
 }
 
-// Running makes a Machine one whose bootstrap data and infrastructure exist, and that runs as this Node: it has its provider ID, its name
-// and its UID. It does not keep the Node.
+// Running makes a Machine run as this Node: its bootstrap data and infrastructure exist, and it has the provider ID, name and UID of the
+// Node. It does not retain the Node.
 func Running(node *corev1.Node) Option {
 	return func(u *unstructured.Unstructured) {
 		kind := contract.Unstructured(MachineGVK(), contract.LayoutsOf(contract.V1Beta2).Machine)
@@ -72,8 +72,8 @@ func MachinePool(name string, replicas int64, options ...Option) *unstructured.U
 	return apply(u, options)
 }
 
-// MachineHealthCheck returns a MachineHealthCheck of cluster.x-k8s.io/v1beta2 for the Machines in cluster "demo" with these labels. A Node
-// that is not Ready, or of which that is unknown, makes its Machine unhealthy after the timeout, which is cut to seconds.
+// MachineHealthCheck returns a MachineHealthCheck of cluster.x-k8s.io/v1beta2 for the Machines in cluster "demo" with these labels. A
+// Machine is unhealthy when the Ready condition of its Node has been False or Unknown for the timeout, which is truncated to seconds.
 func MachineHealthCheck(name string, labels map[string]string, timeout time.Duration, options ...Option) *unstructured.Unstructured {
 	u := object(MachineHealthCheckGVK(), name)
 	matches, rules := map[string]any{}, []any{}
@@ -104,8 +104,8 @@ func Node(name, providerID string) *corev1.Node {
 	}
 }
 
-// SetNodeCondition gives a Node a condition that has had its status since a time. It changes the Node, which is to be written to the status
-// endpoint.
+// SetNodeCondition sets a condition of a Node that has had its status since the given time. It changes the Node, which must be written to
+// the status endpoint.
 func SetNodeCondition(node *corev1.Node, kind corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) {
 	c := corev1.NodeCondition{Type: kind, Status: status, Reason: "Fake", LastTransitionTime: metav1.NewTime(since)}
 	for i := range node.Status.Conditions {

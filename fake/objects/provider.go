@@ -21,7 +21,7 @@ func InfraMachinePool(v contract.Version, name string, options ...Option) *unstr
 	return apply(object(InfraMachinePoolGVK(v), name), options)
 }
 
-// Provisioned makes an InfraMachine one whose machine exists, with this provider ID.
+// Provisioned makes an InfraMachine report an existing machine with this provider ID.
 func Provisioned(providerID string) Option {
 	return func(u *unstructured.Unstructured) {
 		layout := contract.LayoutsOf(versionOf(u)).InfraMachine
@@ -42,7 +42,7 @@ func Addresses(addresses ...contract.Address) Option {
 	}
 }
 
-// DataSecret makes a BootstrapConfig one whose bootstrap data is in this Secret of its namespace.
+// DataSecret makes a BootstrapConfig report bootstrap data in this Secret of its namespace.
 func DataSecret(name string) Option {
 	return func(u *unstructured.Unstructured) {
 		layout := contract.LayoutsOf(versionOf(u)).BootstrapConfig
@@ -52,7 +52,7 @@ func DataSecret(name string) Option {
 	}
 }
 
-// Instances makes an InfraMachinePool one that exists with an instance for each provider ID.
+// Instances makes an InfraMachinePool report an existing group with an instance for each provider ID.
 func Instances(providerIDs ...string) Option {
 	return func(u *unstructured.Unstructured) {
 		layout, list := contract.LayoutsOf(versionOf(u)).InfraMachinePool, make([]any, 0, len(providerIDs))
@@ -62,23 +62,23 @@ func Instances(providerIDs ...string) Option {
 		WithField(list, layout.ProviderIDList.Path().Segments()...)(u)
 		set(u, layout.Replicas, int32(len(providerIDs))) //nolint:gosec // as many as a test lists
 		set(u, layout.Provisioned, true)
-		set(u, layout.ProvisionedFallback, true) // where there is one, Cluster API reads it
+		set(u, layout.ProvisionedFallback, true) // if the layout has it, Cluster API reads it
 		setReady(u, "True", "Provisioned", "")
 	}
 }
 
-// Failed gives an InfraMachine, BootstrapConfig or InfraMachinePool a failure that does not go away by itself: in the fields that contract
-// v1beta2 has dropped and Cluster API still reads, and in the condition Ready.
+// Failed sets a permanent failure on an InfraMachine, BootstrapConfig or InfraMachinePool: in the fields that contract v1beta2 has dropped
+// and Cluster API still reads, and in the condition Ready.
 func Failed(reason, message string) Option {
 	return func(u *unstructured.Unstructured) {
-		layout := contract.LayoutsOf(versionOf(u)).InfraMachine // the places are those of all three
+		layout := contract.LayoutsOf(versionOf(u)).InfraMachine // all three have the same fields
 		set(u, layout.FailureReason, reason)
 		set(u, layout.FailureMessage, message)
 		setReady(u, "False", reason, message)
 	}
 }
 
-// versionOf returns the contract version of an object of a provider, whose API version has its name.
+// versionOf returns the contract version of a provider object, which is the name of its API version.
 func versionOf(u *unstructured.Unstructured) contract.Version {
 	return contract.Version(u.GroupVersionKind().Version)
 }

@@ -80,7 +80,7 @@ type WorkloadWiring struct {
 	Drains bool
 	// Namespaces: [Workload.NamespaceLabels] is called.
 	Namespaces bool
-	// Writes: Nodes are labelled, tainted, cordoned and deleted.
+	// Writes: Nodes are labeled, tainted, cordoned and deleted.
 	Writes bool
 }
 
