@@ -152,7 +152,6 @@ func (f Field[T]) compound(raw any, obj map[string]any) (value T, found bool, er
 	return value, found, nil
 }
 
-// entries reads a list of objects.
 func (f Field[T]) entries(r *reader) (value T, found bool, err error) {
 	switch into := any(&value).(type) {
 	case *[]Address:

@@ -78,7 +78,6 @@ func entriesOf[T comparable](at Path, items []any, before []T, read func(entry) 
 	return slices.Clip(kept), nil
 }
 
-// path returns the path of a member.
 func (e entry) path(key string) Path { return entryPath(e.list, e.index, key) }
 
 // text returns a text member, empty when it is missing; another type is an error.
@@ -303,7 +302,6 @@ var (
 	readRuleInSeconds = ruleReader(timeoutOf(formSeconds))
 )
 
-// ruleReaderOf returns the reader of rules of the given form.
 func ruleReaderOf(form form) func(entry) (HealthRule, error) {
 	if form == formSeconds {
 		return readRuleInSeconds
@@ -311,7 +309,6 @@ func ruleReaderOf(form form) func(entry) (HealthRule, error) {
 	return readRule
 }
 
-// timeoutOf returns the field of the timeout in a rule.
 func timeoutOf(form form) Field[time.Duration] {
 	if form == formSeconds {
 		return SecondsAt("timeoutSeconds")
@@ -354,7 +351,6 @@ func versionedRefAt(segments ...string) RefField {
 	return RefField{APIVersion: member("apiVersion"), Kind: member("kind"), Name: member("name")}
 }
 
-// versionIn returns the version of an apiVersion.
 func versionIn(apiVersion string) string {
 	_, version, found := strings.Cut(apiVersion, "/")
 	if !found {

@@ -99,7 +99,6 @@ func Unstructured[S, U any](gvk schema.GroupVersionKind, table layout[S, U]) Kin
 	return kind
 }
 
-// typed converts an object to its Go type.
 func typed[T Object](obj Object) (T, error) {
 	own, ok := obj.(T)
 	if !ok {
@@ -108,7 +107,6 @@ func typed[T Object](obj Object) (T, error) {
 	return own, nil
 }
 
-// bothTyped converts two objects to their Go types.
 func bothTyped[A, B Object](a, b Object) (A, B, error) {
 	x, err := typed[A](a)
 	y, err2 := typed[B](b)

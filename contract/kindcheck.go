@@ -100,7 +100,6 @@ func probe[S, U any](kind KindOf[S, U], u U, into *S) error {
 	return kind.Adapter.Read(stored, into)
 }
 
-// probeNode is the UID of the Node in a probe.
 const probeNode = types.UID("probe-uid")
 
 func probeTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }

@@ -78,7 +78,6 @@ func (m *unstructuredMaker) NewMachine(set Object, seed MachineSeed) (Object, er
 	return made, nil
 }
 
-// fill writes the spec of a new Machine.
 func (m *unstructuredMaker) fill(set, made map[string]any, seed MachineSeed) error {
 	template, err := templateObject(set, m.spec.segments...)
 	if err != nil {

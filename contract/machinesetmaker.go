@@ -81,7 +81,6 @@ func (m *unstructuredSetMaker) NewSet(deployment Object, seed MachineSetSeed) (O
 	return made, nil
 }
 
-// fill writes the spec of a new set.
 func (m *unstructuredSetMaker) fill(made, from map[string]any, seed MachineSetSeed) error {
 	for _, part := range [][2]Path{{m.template, m.template}, {m.deployment.Selector.path, m.set.Selector.path},
 		{m.deployment.ClusterName.path, m.set.ClusterName.path}} {

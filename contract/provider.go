@@ -327,7 +327,6 @@ func (l *InfraMachinePoolLayout) read(obj map[string]any, into *InfraMachinePool
 	return r.err
 }
 
-// textList reads texts into an existing slice.
 func (r *reader) textList(f Field[[]string], into []string) (texts []string, found bool) {
 	texts, found, err := textsAt(f.path, r.obj, into)
 	r.fail(err)

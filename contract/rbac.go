@@ -107,7 +107,6 @@ func rightsOf(rule *rbacv1.PolicyRule) []right {
 	return rights
 }
 
-// rule returns a rule with one permission.
 func (r right) rule() rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: []string{r.verb}}
 	if r.url != "" {

@@ -289,7 +289,6 @@ func readTaint(e entry) (t Taint, err error) {
 	return t, err
 }
 
-// readEntries reads a list of objects.
 func readEntries[T comparable](r *reader, at Path, before []T, read func(entry) (T, error)) []T {
 	if r.err != nil {
 		return nil

@@ -10,7 +10,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// readHealthCheck reads the fields of the v1beta2 layout.
 func readHealthCheck(m *clusterv1.MachineHealthCheck, into *contract.HealthCheckState) (err error) {
 	before := *into
 	*into = contract.HealthCheckState{}

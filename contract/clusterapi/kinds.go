@@ -16,28 +16,24 @@ func Machine() contract.Kind {
 		func() runtime.Object { return &clusterv1.MachineList{} }, readMachine, writeMachine)
 }
 
-// setKind returns the kind of MachineSets.
 func setKind() contract.MachineSetKind {
 	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineSet"),
 		func() *clusterv1.MachineSet { return &clusterv1.MachineSet{} },
 		func() runtime.Object { return &clusterv1.MachineSetList{} }, readMachineSet, writeMachineSet)
 }
 
-// deploymentKind returns the kind of MachineDeployments.
 func deploymentKind() contract.MachineDeploymentKind {
 	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineDeployment"),
 		func() *clusterv1.MachineDeployment { return &clusterv1.MachineDeployment{} },
 		func() runtime.Object { return &clusterv1.MachineDeploymentList{} }, readMachineDeployment, writeMachineDeployment)
 }
 
-// poolKind returns the kind of MachinePools.
 func poolKind() contract.MachinePoolKind {
 	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachinePool"),
 		func() *clusterv1.MachinePool { return &clusterv1.MachinePool{} },
 		func() runtime.Object { return &clusterv1.MachinePoolList{} }, readMachinePool, writeMachinePool)
 }
 
-// healthCheckKind returns the kind of MachineHealthChecks.
 func healthCheckKind() contract.HealthCheckKind {
 	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineHealthCheck"),
 		func() *clusterv1.MachineHealthCheck { return &clusterv1.MachineHealthCheck{} },

@@ -16,7 +16,6 @@ func ofMachineDeployment(m *clusterv1.MachineDeployment) replicated {
 	}
 }
 
-// readMachineDeployment reads the fields of the v1beta2 layout.
 func readMachineDeployment(m *clusterv1.MachineDeployment, into *contract.MachineDeploymentState) error {
 	before := *into
 	*into = contract.MachineDeploymentState{}

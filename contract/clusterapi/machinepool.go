@@ -15,7 +15,6 @@ func ofMachinePool(m *clusterv1.MachinePool) replicated {
 	}
 }
 
-// readMachinePool reads the fields of the v1beta2 layout.
 func readMachinePool(m *clusterv1.MachinePool, into *contract.MachinePoolState) error {
 	before := *into
 	*into = contract.MachinePoolState{}

@@ -200,7 +200,6 @@ func (j *judge) subresource(v apiVersion) {
 	}
 }
 
-// textAt returns a text, "" when absent.
 func textAt(obj map[string]any, path ...string) string {
 	text, _, _ := unstructured.NestedString(obj, path...)
 	return text
@@ -267,7 +266,6 @@ func (j *judge) unlabelled(err error, labels map[string]string) {
 			"; if a kustomization sets them, lint what kustomize build prints")
 }
 
-// claims checks the API versions in the labels.
 func (j *judge) claims(labels map[string]string, versions []apiVersion, read contract.Resolved) []claim {
 	var claims []claim
 	for _, c := range contract.Versions() {

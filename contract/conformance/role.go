@@ -150,7 +150,6 @@ func mainPath(paths []contract.Path) contract.Path {
 // rule is the contract's name of a rule, and the consequence of breaking it.
 type rule struct{ name, why string }
 
-// ruleOf returns the rule of the contract page for a field of a layout.
 func ruleOf(p contract.Place) rule {
 	const waits = "its owner waits for it to be true, without an end and without an error"
 	known := map[string]rule{

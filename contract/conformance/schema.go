@@ -79,7 +79,6 @@ func (n node) walk(segments []string) (found node, what kept, holder string) {
 	return n, known, ""
 }
 
-// apiVersion is a version of a CRD.
 type apiVersion struct {
 	name      string
 	served    bool
@@ -114,7 +113,6 @@ func versionsOf(crd map[string]any) []apiVersion {
 	return versions
 }
 
-// Types of an OpenAPI schema.
 const (
 	typeString  = "string"
 	typeBoolean = "boolean"
@@ -133,7 +131,6 @@ type shape struct {
 	texts   []string // the texts that readers accept; nil for any text
 }
 
-// member is a member of an object.
 type member struct {
 	key   string
 	shape shape
@@ -145,7 +142,6 @@ func scalar(typed string) shape { return shape{name: typed, typed: typed} }
 
 func listOf(name string, item shape) shape { return shape{name: name, typed: typeArray, item: &item} }
 
-// objects returns the shape of a list of objects.
 func objects(name string, members ...member) shape {
 	return listOf("list of "+name, shape{name: typeObject, typed: typeObject, members: members})
 }
