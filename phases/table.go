@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Rule applies its Decision when When returns true.
+// Rule applies its Decision when its function When returns true.
 type Rule[F comparable] struct {
 	// Decision requires a Phase.
 	Decision
