@@ -153,7 +153,6 @@ func (l *link[T]) connect(ctx context.Context) {
 	l.pause()
 }
 
-// target calls the Access.
 func (l *link[T]) target(ctx context.Context) (Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, targetLimit)
 	defer cancel()
@@ -240,7 +239,6 @@ func (l *link[T]) change(s *session[T], f func(*View[T])) {
 	}
 }
 
-// current returns the session, or nil.
 func (l *link[T]) current() *session[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,7 +253,6 @@ func (l *link[T]) lastSeen() time.Time {
 	return l.view.LastSeen
 }
 
-// reasonOf maps an error to a Reason.
 func reasonOf(err error, otherwise Reason) Reason {
 	switch {
 	case errors.Is(err, errSetup):

@@ -27,7 +27,6 @@ func (c *Clusters[T]) Source(mapper Mapper) source.Source {
 	})
 }
 
-// sink is a controller's queue.
 type sink struct {
 	queue  queue
 	mapper Mapper

@@ -34,7 +34,6 @@ type TrackerConfig struct {
 	InCluster func(ctx context.Context, cluster types.NamespacedName) []reconcile.Request
 }
 
-// queue is the queue of a Source.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Tracker looks up the Workloads of objects, and enqueues objects on events of their Nodes and drains. It starts the sources of a workload

@@ -57,7 +57,6 @@ func (w *wire) dialWith(dial connrotation.DialFunc) connrotation.DialFunc {
 	}
 }
 
-// markSeen records a sign of life.
 func (w *wire) markSeen() { w.seen.Store(w.clock.Now().UnixNano()) }
 
 // lastSeen returns the time of the last sign of life.

@@ -2,7 +2,6 @@ package propagate
 
 import "strings"
 
-// change is a change of one key of a map.
 type change struct {
 	key      string
 	from, to value

@@ -80,7 +80,6 @@ var (
 	ofNode          = regexp.MustCompile(`^([^/]*\.)?node\.cluster\.x-k8s\.io(/|$)`)
 )
 
-// selects reports whether one of the patterns matches a key.
 func selects(patterns []*regexp.Regexp, key string) bool {
 	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(key) })
 }

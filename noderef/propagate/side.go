@@ -12,7 +12,6 @@ type side struct {
 	have, want map[string]string
 	// policy is nil for labels; the keys of the policy itself are annotations.
 	policy *Policy
-	// listed is the list in the ledger.
 	listed list
 }
 

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// taintChange is one change of the list of taints.
 type taintChange struct {
 	action taintAction
 	// index is the position of the taint in the Node's list as it was read; unused for addTaint.
@@ -53,7 +52,6 @@ func plain(t *Taint) corev1.Taint {
 	return corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}
 }
 
-// mode returns how a taint is propagated.
 func (t *Taint) mode() Propagation { return cmp.Or(t.Propagation, Always) }
 
 // adds reports whether a taint is added to this Node now.
