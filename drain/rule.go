@@ -99,7 +99,6 @@ func SkipSelected(selector labels.Selector) Rule {
 	}
 }
 
-// skip returns a verdict that leaves a Pod on the Node.
 func skip(prev Verdict) Verdict {
 	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule leaves the Pod alone")
 }

@@ -165,7 +165,6 @@ func isOfBudget(r drain.Reason) bool {
 	return r == drain.ReasonBudgetExhausted || r == drain.ReasonBudgetStale
 }
 
-// withdraw removes a queued request.
 func (a *attempt) withdraw() {
 	a.releaseToken()
 	a.state = idle

@@ -20,7 +20,7 @@ import (
 const (
 	// reportedFor is how long the drain reports an uncordon by others.
 	reportedFor = 2 * time.Minute
-	// contestedAfter is the number of uncordons that is no accident.
+	// contestedAfter is the number of uncordons from which they count as deliberate.
 	contestedAfter = 5
 )
 

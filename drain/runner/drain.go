@@ -66,7 +66,6 @@ func Drain(ctx context.Context, restConfig *rest.Config, opts DrainOptions, node
 	return drainBy(ctx, r, live, opts, nodes)
 }
 
-// standalone returns a Runner for one use.
 func standalone(restConfig *rest.Config, change func(*Config, client.Client)) (*Runner, error) {
 	if restConfig == nil {
 		return nil, errors.New("the rest config is nil")
@@ -188,7 +187,6 @@ func (d *drains) wait(ctx context.Context, rest time.Duration, woken <-chan stru
 	}
 }
 
-// look reads the Node and calls Step.
 func (d *drains) look(ctx context.Context, n *nodeDrain) (Result, error) {
 	d.places <- struct{}{}
 	defer func() { <-d.places }()

@@ -24,7 +24,6 @@ type Evictor interface {
 	Delete(ctx context.Context, pod PodRef, graceSeconds *int64) error
 }
 
-// restEvictor is the Evictor of NewRESTEvictor.
 type restEvictor struct{ core, policy rest.Interface }
 
 // NewRESTEvictor returns an Evictor over a clientset, not a fake one. It disables the retries of the client: they would use a request in

@@ -142,7 +142,6 @@ func (l *list) listWatch(c client.WithWatch) *toolscache.ListWatch {
 	}
 }
 
-// typed returns the objects of a list as their Go type.
 func typed[T any](objects []any) []*T {
 	out := make([]*T, 0, len(objects))
 	for _, obj := range objects {

@@ -43,7 +43,6 @@ type lists struct {
 	start   func(*list)       // starts the watch of a list; nil before Run and after its end
 }
 
-// The indexes of lists.
 const (
 	byNode      = "spec.nodeName"
 	byNamespace = "metadata.namespace"
@@ -103,7 +102,6 @@ func (s *lists) budgets() *list {
 	})
 }
 
-// budgetsIn implements Config.Budgets.
 func (s *lists) budgetsIn(_ context.Context, namespace string) ([]*policyv1.PodDisruptionBudget, error) {
 	l := s.budgets()
 	return under[policyv1.PodDisruptionBudget](l, byNamespace, namespace), l.missing()

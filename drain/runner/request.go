@@ -88,5 +88,4 @@ func (r *Result) settle(ns *nodeState, settle time.Duration, now time.Time) (con
 	return false
 }
 
-// joinLines joins two texts that may be empty.
 func joinLines(a, b string) string { return strings.Trim(a+"\n"+b, "\n") }

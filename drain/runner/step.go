@@ -158,7 +158,6 @@ func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time)
 	return confirm, refused
 }
 
-// blockedSince sets the Since of each blocker.
 func (ns *nodeState) blockedSince(result *Result, now time.Time) {
 	before := ns.blocked
 	ns.blocked = make(map[string]time.Time, len(result.Blockers))
