@@ -156,7 +156,6 @@ type memory struct {
 	next      int
 }
 
-// cloudInstance is an instance in memory.
 type cloudInstance struct {
 	cloud.Instance
 

@@ -117,7 +117,6 @@ func (s *Store) listen(l *listener) {
 	s.listeners[l] = struct{}{}
 }
 
-// runLoop starts one loop.
 func runLoop(ctx context.Context, s *Store, group *sync.WaitGroup, one loop) {
 	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[objectKey]{Clock: s.clock})
 	l := &listener{notify: func(e event) {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// budgets computes the status of PodDisruptionBudgets.
 type budgets struct{ *Store }
 
 func (b *budgets) keys(e event) []objectKey {

@@ -84,7 +84,6 @@ func (s *Store) owner(rec *record, ref metav1.OwnerReference) (owner *record, kn
 	return owner, true
 }
 
-// ownerKey returns the key of an object's owner.
 func ownerKey(namespace string, ref metav1.OwnerReference) objectKey {
 	gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 	return objectKey{gk, types.NamespacedName{Namespace: namespace, Name: ref.Name}}

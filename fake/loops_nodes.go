@@ -90,7 +90,6 @@ func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
 	return true
 }
 
-// nodeReady returns the status of the Ready condition, empty if there is none.
 func nodeReady(node *corev1.Node) corev1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -179,7 +178,6 @@ func (k *kubelets) syncNode(rec *record) time.Duration {
 	return 0
 }
 
-// healthy returns the conditions of a healthy Node.
 func healthy(now metav1.Time) []corev1.NodeCondition {
 	report := func(t corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
 		return corev1.NodeCondition{

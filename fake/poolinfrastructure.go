@@ -205,7 +205,6 @@ func (i *PoolInfrastructure) shrink(ctx context.Context, obj *unstructured.Unstr
 	return nil
 }
 
-// leavingOrder returns the order in which instances are removed.
 func (i *PoolInfrastructure) leavingOrder(ctx context.Context, obj *unstructured.Unstructured, have map[int]string) ([]int, error) {
 	ordinals := slices.Sorted(maps.Keys(have))
 	if !i.Machines {

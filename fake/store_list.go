@@ -156,7 +156,6 @@ func (s *Store) list(sel *selection, query url.Values) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// shown returns the kind of the response.
 func (sel *selection) shown() schema.GroupVersionKind {
 	if sel.metadata {
 		return metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")

@@ -76,7 +76,6 @@ func (r *record) in(v *view) map[string]any {
 	return content
 }
 
-// json returns the record in a view.
 func (r *record) json(v *view) []byte {
 	return splice(`"kind":"`+v.gvk.Kind+`","apiVersion":"`+v.gvk.GroupVersion().String()+`"`, r.shown(v))
 }
@@ -186,7 +185,6 @@ func normalize(v *view, content map[string]any) (map[string]any, error) {
 	return content, nil
 }
 
-// contentOf returns a value of a Go type as content.
 func contentOf(typed runtime.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -244,7 +242,6 @@ func newRecord(k *kind, key types.NamespacedName, content map[string]any, versio
 	return &record{kind: k, key: key, uid: types.UID(uid), version: version, content: content, body: body}, nil
 }
 
-// at returns the record with another version.
 func (r *record) at(version uint64) *record {
 	content := r.copy()
 	u := &unstructured.Unstructured{Object: content}
@@ -311,7 +308,6 @@ func nodeOf(rec *record) string {
 	return node
 }
 
-// podsOnNode returns the pods of a node, sorted.
 func (s *Store) podsOnNode(node string) []*record {
 	var out []*record
 	for _, rec := range s.podsOn[node] {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// serve performs a call.
 func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 	if c.Verb != "create" && !c.view.namespaced && c.Namespace != "" {
 		return nil, apierrors.NewBadRequest("the kind has no namespace")
@@ -256,7 +255,6 @@ func (c *call) answer(code int) func(*record, error) (int, []byte, error) {
 	}
 }
 
-// encoded returns a status as JSON.
 func encoded(status metav1.Status) []byte {
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	body, _ := json.Marshal(status) // plain values

@@ -30,7 +30,6 @@ func (e event) before() *record {
 	return e.previous
 }
 
-// record returns the record of the event's object.
 func (e event) record() *record {
 	if e.current != nil {
 		return e.current
@@ -191,7 +190,6 @@ func expired() []byte {
 	return line(watch.Error, encoded(apierrors.NewResourceExpired("the watcher is too slow: its queue overflowed").Status()))
 }
 
-// end ends the stream after the queued events.
 func (w *watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
