@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// bootstrapStep reads the BootstrapConfig, and takes over the name of its data.
+// bootstrapStep reads the BootstrapConfig and copies the name of its data Secret to the Machine.
 func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := engine.BootstrapFacts{Kind: s.env.kind.GVK.Kind, Named: s.State.DataSecretName.Found(),
 		Created: s.State.BootstrapReady.Or(false), Deleting: s.Deleting()}
@@ -43,9 +43,9 @@ const ConditionCertificatesExpiryKnown = "CertificatesExpiryKnown"
 // ReasonInvalidAnnotation is the reason of a condition about an annotation with an invalid value.
 const ReasonInvalidAnnotation = "InvalidAnnotation"
 
-// decideCertificates returns when the certificates of a control plane Machine expire: the annotation of the Machine takes precedence over
-// that of its bootstrap configuration. One that cannot be read leaves the stored time unchanged, and so does a configuration that was not
-// read. Rule: Cluster API's reconcileCertificateExpiry.
+// decideCertificates returns the time at which the certificates of a control plane Machine expire. The annotation of the Machine takes
+// precedence over the annotation of its bootstrap configuration. The stored time stays unchanged when the annotation is invalid or the
+// configuration could not be read. Rule: Cluster API's reconcileCertificateExpiry.
 func decideCertificates(stored time.Time, machine, config map[string]string, configUnread bool) (time.Time, error) {
 	said, found := machine[contract.CertificatesExpiryAnnotation]
 	of := "Machine"
@@ -67,7 +67,7 @@ func decideCertificates(stored time.Time, machine, config map[string]string, con
 	return at.UTC().Truncate(time.Second), nil
 }
 
-// certificatesStep records when the certificates of a control plane Machine expire. Workers have no expiry time.
+// certificatesStep stores the time at which the certificates of a control plane Machine expire. Workers have no expiry time.
 func certificatesStep(_ context.Context, s *Scope) (Result, error) {
 	var config map[string]string
 	if s.Bootstrap.Object != nil && !s.Bootstrap.Foreign {

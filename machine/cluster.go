@@ -15,7 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// lookUpCluster reads the Machine's Cluster, and for a Machine in deletion also the Cluster's control plane.
+// lookUpCluster reads the Machine's Cluster. For a Machine that is being deleted, it also reads the Cluster's control plane.
 func (s *Scope) lookUpCluster(ctx context.Context) {
 	s.ReadCluster(ctx)
 	cluster, view := s.ClusterKey(), &s.Cluster
@@ -49,15 +49,15 @@ func (s *Scope) readControlPlane(ctx context.Context) error {
 	return nil
 }
 
-// coversControlPlane reports whether a count of Machines in the cache covers a Cluster's control plane: they are of the Cluster's own API
-// group, or the cache has seen at least one of this kind. No cache here holds Machines of another kind; that does not mean that there are
-// none.
+// coversControlPlane reports whether the Machines in the cache can be a Cluster's whole control plane: they are of the Cluster's API group,
+// or the cache has at least one control plane Machine of this kind. Otherwise the control plane may have Machines of another kind, which
+// are not in this cache.
 func coversControlPlane(own, cluster string, seen int) bool {
 	return seen > 0 || own == cluster && own != ""
 }
 
-// countControlPlane counts the Machines of a Cluster's control plane that are not being deleted. A count of zero means that Nodes are not
-// drained, so the API server is asked to confirm it: a cache may be stale, or its label selector may leave Machines out.
+// countControlPlane counts the Machines of a Cluster's control plane that are not being deleted. Nodes are not drained when the count is
+// zero, so a count of zero is confirmed with the API server: a cache may be stale, or its label selector may exclude Machines.
 func (s *Scope) countControlPlane(ctx context.Context, cluster types.NamespacedName) error {
 	view, seen, active := &s.Cluster, 0, 0
 	if view.ControlPlaneUncounted = !s.env.indexed; view.ControlPlaneUncounted {
@@ -82,7 +82,7 @@ func (s *Scope) countControlPlane(ctx context.Context, cluster types.NamespacedN
 	return nil
 }
 
-// liveControlPlane counts them in a list from the API server. A count of zero is confirmed once for each Machine.
+// liveControlPlane counts the same Machines in a list from the API server. A count of zero is confirmed once for each Machine.
 func (s *Scope) liveControlPlane(ctx context.Context, cluster types.NamespacedName) (int, error) {
 	gvk := s.env.kind.GVK
 	none := goneObject{gvk: gvk, name: types.NamespacedName{Namespace: cluster.Namespace, Name: controlPlaneKey(cluster)}}
@@ -113,7 +113,7 @@ func isActiveControlPlane(obj client.Object) bool {
 	return member && obj.GetDeletionTimestamp() == nil
 }
 
-// controlPlaneChanges passes the events of a Machine of a control plane when it is created, deleted, or begins to be deleted.
+// controlPlaneChanges passes events of control plane Machines that are created, are deleted, or begin to be deleted.
 func controlPlaneChanges() predicate.Predicate {
 	changes := predicate.NewPredicateFuncs(isActiveControlPlane)
 	changes.UpdateFunc = func(e ctrlevent.UpdateEvent) bool {
@@ -122,8 +122,8 @@ func controlPlaneChanges() predicate.Predicate {
 	return changes
 }
 
-// besideControlPlane maps a Machine of a control plane to the Machines in deletion beside it: the Node of the last one of its Cluster is
-// not drained.
+// besideControlPlane maps a control plane Machine to the Machines in its namespace that are being deleted: the Node of the last Machine of
+// a Cluster is not drained.
 func (r *Reconciler) besideControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.frame.ByKey(ctx, obj.GetNamespace(), deletingKey)
 }

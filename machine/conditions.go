@@ -12,23 +12,24 @@ import (
 )
 
 // Condition types of a Machine. Types, reasons and messages are those of Cluster API's v1beta2 Machine, so that its dashboards and tools
-// work; problems that it only logs have their own reasons here (external.ReasonCRDNotFound and those beside it). From its first
-// status on, a Machine that is not paused has
+// work. Problems that Cluster API only logs have their own reasons here, such as external.ReasonCRDNotFound. From its first status on, a
+// Machine that is not paused has
 //
 //   - BootstrapConfigReady and InfrastructureReady, which mirror the Ready condition of the referenced objects. Without StepInfrastructure,
 //     and with the default StepPhase, InfrastructureReady reports that no step has called Scope.SetInfrastructureReady;
-//   - NodeReady and NodeHealthy, of the Node, or what the Machine waits for before there is a Node;
-//   - Updating, by the annotations that the owner of the Machine sets, or a step of your own; while it is True the phase is Updating too;
+//   - NodeReady and NodeHealthy, which report the conditions of the Node, or what the Machine waits for before there is a Node;
+//   - Updating, from the annotations that the owner of the Machine sets, or from a step of your own; it makes the phase Updating;
 //   - Deleting, which names the stage of a deletion, and Paused, which is Unknown when the Cluster does not exist or cannot be read because
 //     of a problem that a person can fix;
 //   - Ready, which summarizes Deleting, Updating, BootstrapConfigReady, InfrastructureReady, NodeHealthy, HealthCheckSucceeded if it is
-//     present, and the readiness gates of the Machine: problems first, then unknown conditions; in a deletion its stage alone. A failed
-//     step of your own, and a label or taint that the API server does not accept for the Node, keep a Machine from becoming Ready, with
-//     reason InternalError and the text of the error; a Machine that is Ready stays Ready, with that text;
-//   - Available, when it has been ready for spec.minReadySeconds;
-//   - UpToDate, which the owner of the Machine sets, who knows the template: for one of a MachineDeployment its reconciler.
+//     present, and the readiness gates of the Machine: problems first, then unknown conditions. In a deletion it reports only the stage. If
+//     a step of your own fails, or the API server rejects a label or taint of the Node, the Machine cannot become Ready: the reason is
+//     InternalError, with the text of the error. A Machine that is Ready stays Ready, with that text;
+//   - Available, which is True when the Machine has been Ready for spec.minReadySeconds;
+//   - UpToDate, which the owner of the Machine sets: for a Machine of a MachineDeployment, the reconciler of the MachineDeployment.
 //
-// A Warning event reports the begin of a problem, and a Normal event an action: one for each transition, also when two conditions report
+// A Warning event reports the start of a problem, and a Normal event an action. There is one event for each transition, even if two
+// conditions report it.
 // the same.
 const (
 	ConditionNodeHealthy = "NodeHealthy" // the Node is ready and without pressure
@@ -39,11 +40,11 @@ const (
 	ReasonNotYetReported    = "NotYetReported"     // the condition has not been set yet
 	ReasonNodeReady         = "NodeReady"          // the Node is Ready
 	ReasonNodeNotReady      = "NodeNotReady"       // the Node is not Ready
-	ReasonNodeReadyUnknown  = "NodeReadyUnknown"   // the Node does not say whether it is Ready, or its kubelet has stopped to report
+	ReasonNodeReadyUnknown  = "NodeReadyUnknown"   // the Node does not report whether it is Ready, or its kubelet has stopped reporting
 	ReasonNodeHealthy       = "NodeHealthy"        // the Node is healthy
 	ReasonNodeNotHealthy    = "NodeNotHealthy"     // a condition of the Node is unhealthy; the message names it
 	ReasonNodeHealthUnknown = "NodeHealthyUnknown" // a condition of the Node is unknown
-	ReasonNodeDeleted       = "NodeDeleted"        // the Node was recorded and has been deleted
+	ReasonNodeDeleted       = "NodeDeleted"        // the recorded Node has been deleted
 	ReasonNodeDoesNotExist  = "NodeDoesNotExist"   // no Node with the provider ID has joined yet
 
 	ReasonWaitingForMinReadySeconds = "WaitingForMinReadySeconds" // the Machine is Ready, but not for minReadySeconds
@@ -51,15 +52,15 @@ const (
 	ReasonInPlaceUpdating           = "InPlaceUpdating"           // an updater changes the Machine in place
 	ReasonInPlaceUpdateFailed       = "InPlaceUpdateFailed"       // an updater has reported a failure
 
-	ReasonWaitingForPreDrainHook     = "WaitingForPreDrainHook"     // an annotation asks to wait before the drain
+	ReasonWaitingForPreDrainHook     = "WaitingForPreDrainHook"     // an annotation delays the drain
 	ReasonWaitingForVolumeDetach     = "WaitingForVolumeDetach"     // volumes are still attached to the Node
-	ReasonWaitingForPreTerminateHook = "WaitingForPreTerminateHook" // an annotation asks to wait before the infrastructure is deleted
+	ReasonWaitingForPreTerminateHook = "WaitingForPreTerminateHook" // an annotation delays the deletion of the infrastructure
 )
 
-// Reasons for problems that Cluster API only logs as errors. A person can fix each of them, and the Machine continues without further
-// action. Those about referenced objects are in package contract/pass.
+// Reasons for problems that Cluster API only logs as errors. A person can fix each of them; the Machine then continues without further
+// action. Reasons about referenced objects are in package contract/pass.
 const (
-	// ReasonProviderIDMissing: the infrastructure is provisioned but has no provider ID, or one that names no instance.
+	// ReasonProviderIDMissing: the infrastructure is provisioned, but its provider ID is empty or identifies no instance.
 	ReasonProviderIDMissing = "ProviderIDMissing"
 	// ReasonInfrastructureNotReported: there is no StepInfrastructure, and no step has called Scope.SetInfrastructureReady.
 	ReasonInfrastructureNotReported = "InfrastructureNotReported"
@@ -78,8 +79,8 @@ func problems(deleting bool) []string {
 // notReported is the message of a condition that has not been set.
 const notReported = "Condition not yet reported"
 
-// Reasons and actions of the events that the reconciler records on a Machine. An event is recorded after the write that it is about, so
-// that a repeated pass does not repeat it.
+// Reasons and actions of the events that the reconciler records on a Machine. An event is recorded after the write that it reports, so that
+// a repeated pass does not record it again.
 const (
 	EventNodeMatched = "SuccessfulSetNodeRef" // the Node of the Machine was found and recorded
 	EventNodeDrained = "SuccessfulDrainNode"  // the Node was drained before its deletion
@@ -87,7 +88,7 @@ const (
 	actionDrainNode  = "DrainNode"
 )
 
-// conditionsStep sets the conditions that summarize others. It does not change a paused Machine's conditions.
+// conditionsStep sets the conditions that summarize other conditions. It does not change the conditions of a paused Machine.
 func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 	if s.Paused() {
 		return Result{}, nil
@@ -103,8 +104,8 @@ func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: s.assertAvailable()}, nil
 }
 
-// assertDeleting sets Deleting to False on a Machine that is not being deleted, or reports that the deletion has begun when no step has
-// set a stage.
+// assertDeleting sets Deleting to False on a Machine that is not being deleted. In a deletion for which no step has set a stage, it sets
+// Deleting to True.
 func (s *Scope) assertDeleting() {
 	switch {
 	case !s.Deleting():
@@ -114,8 +115,7 @@ func (s *Scope) assertDeleting() {
 	}
 }
 
-// assertMissing sets conditions that neither this pass nor an earlier one has set, because a missing condition can look like one that does
-// not matter. Conditions that no step in the list sets stay missing.
+// assertMissing sets required conditions that no pass has set yet to Unknown. A condition that no step in the list sets stays missing.
 func (s *Scope) assertMissing() {
 	for _, sets := range setBySteps() {
 		if _, found := s.Condition(sets.condition); !found && !slices.Contains(s.env.neverSet, sets.condition) {
@@ -153,8 +153,8 @@ func (s *Scope) assertReady() {
 	s.Assert(decideReady(facts))
 }
 
-// assertAvailable returns when a Machine that is ready becomes available. An available Machine stays available while it is ready: a
-// process whose clock is behind that of the previous one would compute a shorter time.
+// assertAvailable sets Available and returns the time until a ready Machine becomes available. An available Machine stays available while
+// it is ready, even if the clock of this process is behind the clock that set the condition.
 func (s *Scope) assertAvailable() time.Duration {
 	ready, _ := engine.Find(s.Asserted, contract.ConditionReady)
 	since, now := s.Now, s.Now

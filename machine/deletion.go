@@ -17,7 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// stages is the table of a deletion, in order.
+// stages returns the stages of a deletion, in order.
 func stages() []Stage {
 	return []Stage{
 		preDrainHooksStage(),
@@ -31,7 +31,7 @@ func stages() []Stage {
 	}
 }
 
-// observeStep begins a deletion: a provider ID that an earlier step has found is stored before anything is deleted.
+// observeStep begins a deletion: a provider ID that an earlier step has set is stored before anything is deleted.
 func observeStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{Checkpoint: !s.Update.ProviderID.Keeps()}, nil
 }
@@ -40,7 +40,7 @@ func observeStep(_ context.Context, s *Scope) (Result, error) {
 // Cluster API's.
 const defaultNodeDeletionTimeout = 10 * time.Second
 
-// keyOf is the key of a referenced object.
+// keyOf returns the key of a referenced object.
 func (s *Scope) keyOf(e external.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.State.Key.Namespace, Name: e.Ref.Name}
 }
@@ -63,8 +63,8 @@ func deleteBootstrap(ctx context.Context, s *Scope) (Result, error) {
 	return s.deleteReferenced(ctx, s.Bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)
 }
 
-// deleteReferenced deletes a referenced object. lost is that of engine.Removal. While the Machine has no provider ID, an object that has
-// changed since it was read is a conflict, and is read again first: the provider may have created the instance, whose ID would be lost.
+// deleteReferenced deletes a referenced object; see engine.Removal for lost. While the Machine has no provider ID, an object that has
+// changed since it was read is a conflict and is read again first: the provider may have created an instance, whose ID would be lost.
 func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (Result, error) {
 	done, err := s.Remove(ctx, e, engine.Removal{
 		Reason: reason, Lost: lost, Unchanged: s.State.ProviderID == "", Deletions: &s.memory.requested, Confirm: s.confirmGone,
@@ -72,14 +72,14 @@ func (s *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, r
 	return Result{Stop: !done}, err
 }
 
-// waitFor is Wait with another pass after a duration at the latest; zero requests none.
+// waitFor is Wait with another pass after the given duration; zero requests none.
 func (s *Scope) waitFor(reason, message string, after time.Duration) Result {
 	wait := s.Wait(reason, message)
 	wait.RequeueAfter = after
 	return wait
 }
 
-// confirmGone is external.ConfirmAbsent with a memory: an object that is gone stays gone, so each object costs one request.
+// confirmGone is external.ConfirmAbsent with a memory, so that each object costs one request: an object that is gone stays gone.
 func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
 	object := goneObject{gvk, key}
 	if s.memory.gone[object] {
@@ -112,11 +112,11 @@ func removeFinalizer(_ context.Context, s *Scope) (Result, error) {
 		message += ", and these finalizers are left: " + engine.Named(left)
 	}
 	s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeletionCompleted, message))
-	return Result{Checkpoint: len(left) > 0}, nil // others hold it, and no later pass would say that we are done
+	return Result{Checkpoint: len(left) > 0}, nil // other controllers have finalizers too, and no later pass would report the end
 }
 
-// preDrainHooksStage waits for pre-drain hooks. When the Node is neither drained nor deleted, there is no drain to wait before. Rule:
-// Cluster API proposal "machine deletion phase hooks".
+// preDrainHooksStage waits for pre-drain hooks. It is skipped when the Node is neither drained nor deleted. Rule: Cluster API proposal
+// "machine deletion phase hooks".
 func preDrainHooksStage() Stage {
 	return Stage{
 		Name: StepPreDrainHooks, Reason: ReasonWaitingForPreDrainHook, care: true,
@@ -127,21 +127,21 @@ func preDrainHooksStage() Stage {
 	}
 }
 
-// preTerminateHooksStage waits for pre-terminate hooks before the infrastructure is deleted, also when the Node is neither drained nor
-// deleted. The first pass that waits is recorded: the drain is over then.
+// preTerminateHooksStage waits for pre-terminate hooks before the infrastructure is deleted, even if the Node is neither drained nor
+// deleted. The first pass that waits is recorded, because the drain ends there.
 func preTerminateHooksStage() Stage {
 	return Stage{Name: StepPreTerminateHooks, Reason: ReasonWaitingForPreTerminateHook, Run: waitForPreTerminateHooks}
 }
 
 func waitForPreTerminateHooks(_ context.Context, s *Scope) (Result, error) {
 	result := s.waitForHooks(contract.PreTerminateHook, ReasonWaitingForPreTerminateHook, "pre-terminate")
-	if result.Stop && s.heldBy == "" { // a Node that is another Machine's now may yet have to be drained
+	if result.Stop && s.heldBy == "" { // the Node of another Machine may still have to be drained
 		s.begin(StepPreTerminateHooks)
 	}
 	return result, nil
 }
 
-// waitForHooks looks at the hooks in every pass, whatever stage the deletion has reached, because others can add them at any time.
+// waitForHooks checks the hooks in every pass, whatever stage the deletion has reached, because they can be added at any time.
 func (s *Scope) waitForHooks(prefix, reason, name string) Result {
 	all := slices.Sorted(maps.Keys(s.State.Annotations))
 	hooks := slices.DeleteFunc(all, func(key string) bool { return !strings.HasPrefix(key, prefix) })
@@ -154,16 +154,16 @@ func (s *Scope) waitForHooks(prefix, reason, name string) Result {
 	return s.Wait(reason, fmt.Sprintf("Waiting for %s hooks to succeed (hooks: %s)", name, strings.Join(hooks, ",")))
 }
 
-// drainLimit is the timeout in the Machine's spec. Zero and negative values mean no limit.
+// drainLimit returns the drain timeout in the Machine's spec. Zero and negative values mean no limit.
 func (s *Scope) drainLimit() time.Duration { return s.State.NodeDrainTimeout.Or(0) }
 
-// limitReached reports whether a stage that began has reached its limit.
+// limitReached reports whether a stage that has begun has reached its limit.
 func limitReached(started time.Time, limit time.Duration, now time.Time) bool {
 	return limit > 0 && !started.IsZero() && !now.Before(started.Add(limit))
 }
 
-// until is when to look again: after the given duration (zero for none), and at the latest when the limit of a stage is reached. Starts
-// are recorded in whole seconds, so a limit may seem to end up to a second early.
+// until returns the time until the next pass: the given duration (zero for none), but at the latest when the limit of a stage is reached.
+// Starts are recorded in whole seconds, so a limit may end up to a second early.
 func (s *Scope) until(after time.Duration, started time.Time, limit time.Duration) time.Duration {
 	if limit <= 0 || started.IsZero() {
 		return after
@@ -175,20 +175,20 @@ func notWithin(limit time.Duration) string { return fmt.Sprintf("not completed w
 
 // Reasons and actions of the events about stages of a deletion that were not completed.
 const (
-	// EventDrainFailed, EventVolumeDetachFailed and EventNodeDeletionFailed are Cluster API's.
-	EventDrainFailed        = "FailedDrainNode"           // the deletion continues, and Pods are left on the Node
+	// EventDrainFailed, EventVolumeDetachFailed and EventNodeDeletionFailed have Cluster API's reasons.
+	EventDrainFailed        = "FailedDrainNode"           // the deletion continues, with Pods still on the Node
 	EventVolumeDetachFailed = "FailedWaitForVolumeDetach" // the deletion continues with volumes attached
-	EventNodeDeletionFailed = "FailedDeleteNode"          // the deletion continues, and the Node stays
+	EventNodeDeletionFailed = "FailedDeleteNode"          // the deletion continues, and the Node is not deleted
 	actionDeleteNode        = "DeleteNode"
 )
 
-// Reasons of the events about a Node that a deletion leaves as it is without an attempt. They are warnings unless the Machine asks for it
-// or the Node is deleted with its Cluster.
+// Reasons of the events about a Node that is not drained or not deleted without an attempt. They are Warnings, unless an annotation of the
+// Machine excludes the drain or the Node is deleted with its Cluster.
 const (
-	// EventNodeNotDrained: the Node is not drained, or neither drained nor deleted. The note says why.
+	// EventNodeNotDrained: the Node is not drained, or neither drained nor deleted. The note has the reason.
 	EventNodeNotDrained = "NodeNotDrained"
-	// EventNodeNotDeleted: the Node stays when the Machine is removed.
+	// EventNodeNotDeleted: the Node is not deleted with the Machine.
 	EventNodeNotDeleted = "NodeNotDeleted"
-	// EventNodeUncordoned: others make the Node schedulable again during its drain.
+	// EventNodeUncordoned: the Node was made schedulable again during its drain.
 	EventNodeUncordoned = "NodeUncordoned"
 )

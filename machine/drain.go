@@ -32,16 +32,16 @@ func drainStage() Stage {
 	}
 }
 
-// whyNotDrained returns why the Node is not drained, empty when it is, or when nothing is left to drain. A Node whose instance is gone or
-// being deleted cannot be drained. Once the Machine has begun to wait for pre-terminate hooks, the drain is over, however it ended: the
-// hooks may have shut down the cluster's API server (kubernetes-sigs/cluster-api#11591). A Node that has registered again since it was
-// drained may have pods again.
+// whyNotDrained returns why the Node is not drained. It is empty when the Node is drained, or when no drain is left to do. A Node whose
+// instance is gone or being deleted cannot be drained. Once the Machine has begun to wait for pre-terminate hooks, the drain is over,
+// because the hooks may have shut down the cluster's API server (kubernetes-sigs/cluster-api#11591). A Node that has registered again since
+// it was drained may have pods again.
 func (s *Scope) whyNotDrained() string {
 	if why := s.whyNoNodeStage(contract.ExcludeDrain, s.Workload.Drainer == nil); why != "" {
 		return why
 	}
 	drained := s.deletion.HasEnded(StepDrain, s.deletion.Node) // the Node may have registered again since
-	begun := drained || !s.begins(StepDrain).IsZero()          // it was not left out; its completion may not have been written
+	begun := drained || !s.begins(StepDrain).IsZero()          // the drain was not skipped; its completion may not have been stored
 	switch {
 	case s.waitsForHooks() && (!begun || drained && s.Node.Node != nil && s.Node.Node.UID != s.deletion.Node):
 		return "pre-terminate hooks were waited for already when it registered"
@@ -55,8 +55,8 @@ func (s *Scope) whyNotDrained() string {
 	return ""
 }
 
-// whyNoNodeStage returns why a Machine goes without a stage about its Node in any case: it, or its controller, excludes it, the Node is
-// left as it is, or the instance no longer exists.
+// whyNoNodeStage returns why every stage about the Node is skipped: an annotation excludes the stage, this controller cannot run it, the
+// Node is neither drained nor deleted, or the instance no longer exists.
 func (s *Scope) whyNoNodeStage(annotation string, impossible bool) string {
 	_, excluded := s.State.Annotations[annotation]
 	switch {
@@ -75,12 +75,12 @@ func (s *Scope) whyNoNodeStage(annotation string, impossible bool) string {
 // waitsForHooks reports whether the Machine has begun to wait for pre-terminate hooks.
 func (s *Scope) waitsForHooks() bool { return !s.begins(StepPreTerminateHooks).IsZero() }
 
-// instanceLeaves reports whether the instance of the Machine, or the object that stands for it, is gone or being deleted.
+// instanceLeaves reports whether the instance of the Machine, or its infrastructure object, is gone or being deleted.
 func (s *Scope) instanceLeaves() bool {
 	return s.infrastructureGone || s.instanceGoing || s.isGoing(s.Infrastructure) || s.Infrastructure.Deleting()
 }
 
-// nodeUID is the UID of the Node that the stages are about: the matched one, and while the Nodes are unread the recorded one.
+// nodeUID returns the UID of the Node to drain: the matched Node, or the recorded Node while the Nodes are unread.
 func (s *Scope) nodeUID() types.UID {
 	if s.NodesSynced && s.Node.Found() {
 		return s.Node.Node.UID
@@ -88,7 +88,7 @@ func (s *Scope) nodeUID() types.UID {
 	return s.State.Node.UID
 }
 
-// isDrained reports whether no drain is left to be made: it was, it was under way when the instance began to leave, or there is no Node.
+// isDrained reports whether no drain is left to do: it has ended, the instance is gone or being deleted, or there is no Node.
 func (s *Scope) isDrained() bool {
 	switch {
 	case s.waitsForHooks(), s.instanceLeaves(), s.deletion.HasEnded(StepDrain, s.nodeUID()):
@@ -99,9 +99,9 @@ func (s *Scope) isDrained() bool {
 	return s.Node.Outcome == noderef.NotFound || s.Node.Outcome == noderef.NoProviderID && !s.disowned()
 }
 
-// drainNeeds: a Node that several Machines claim, or that nothing proves to be the Machine's own, is not drained until a person has
-// decided. Infrastructure that is unread after the drain began may be gone: an earlier process may have finished the drain, and the
-// deletion of the infrastructure may be the only record of that.
+// drainNeeds returns what the drain waits for. A Node that several Machines claim, or that cannot be proven to be the Machine's, is not
+// drained until a person has decided. If the infrastructure is unread after the drain began, it may be gone: an earlier process may have
+// finished the drain, with the deletion of the infrastructure as the only record.
 func (s *Scope) drainNeeds() string {
 	switch {
 	case isUnreadYet(s.Infrastructure) && !s.begins(StepDrain).IsZero():
@@ -114,7 +114,7 @@ func (s *Scope) drainNeeds() string {
 	return s.nodeDoubt()
 }
 
-// nodeDoubt returns why the Node does not count as the Machine's own, empty when it does or there is none.
+// nodeDoubt returns why the Node does not count as the Machine's own. It is empty when the Node does, or when there is no Node.
 func (s *Scope) nodeDoubt() string {
 	switch s.Node.Outcome {
 	case noderef.Stale:
@@ -133,8 +133,8 @@ func (s *Scope) nodeDoubt() string {
 	return ""
 }
 
-// confirmForNode asks the API server about objects that the caches do not have, before a stage that needs the Node is skipped: the
-// infrastructure object, and the Node unless the drain is over.
+// confirmForNode confirms with the API server, before a stage that needs the Node is skipped, that objects missing from the caches are
+// gone: the infrastructure object, and the Node unless the drain is over.
 func (s *Scope) confirmForNode(ctx context.Context) error {
 	if _, err := s.confirmInfrastructureGone(ctx); err != nil {
 		return err
@@ -155,7 +155,7 @@ func drainNode(ctx context.Context, s *Scope) (Result, error) {
 }
 
 // disowned reports whether the recorded Node exists while the Machine has no provider ID, for example because its kind has no field for it
-// and a step that runs in InRunning only sets it.
+// and the step that sets it runs only in InRunning.
 func (s *Scope) disowned() bool {
 	if !s.NodesSynced || s.Node.Outcome != noderef.NoProviderID || s.State.Node.Name == "" {
 		return false
@@ -190,7 +190,7 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 	return Result{}, nil
 }
 
-// nodeFailed waits after an error about the Node. A connection that is lost during a pass is none.
+// nodeFailed waits after an error about the Node. A connection that is lost during a pass is not an error.
 func (s *Scope) nodeFailed(reason, message, what string, err error) (Result, error) {
 	if cluster.IsUnread(err) {
 		return s.waitFor(reason, message, engine.ConflictRetry), nil
@@ -198,7 +198,7 @@ func (s *Scope) nodeFailed(reason, message, what string, err error) (Result, err
 	return s.Wait(reason, message), fmt.Errorf("%s Node %s: %w", what, s.Node.Node.Name, err)
 }
 
-// drainRules are the rules for the pods of this Machine's Node; nil means those of the Drainer.
+// drainRules returns the rules for the pods of this Machine's Node; nil means the rules of the Drainer.
 func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
 	if rules := s.env.options.Policy.DrainRules; rules != nil {
 		return rules(ctx, s)
@@ -206,14 +206,14 @@ func (s *Scope) drainRules(ctx context.Context) ([]drain.Rule, error) {
 	return nil, nil
 }
 
-// watchNode remembers that this process watches the Node's pods or volumes from now on.
+// watchNode records in memory that this process watches the Node's pods or volumes.
 func (s *Scope) watchNode() {
 	name, w := s.State.Node.Name, s.Workload
 	s.memory.watch(watchedNode{name: name, release: func() { w.Release(name) }})
 }
 
-// releaseNode stops watching the pods and the volumes of the Node. It must not be called while the pass waits for either: they would be
-// listed again. A Node of the recorded name may belong to another Machine by now, which may be draining it.
+// releaseNode stops watching the pods and the volumes of the Node. It must not be called while the pass waits for them, because they would
+// be listed again. It does not release a Node that now belongs to another Machine, which may be draining it.
 func (s *Scope) releaseNode() {
 	watched := s.memory.watched
 	s.memory.watched = watchedNode{}
@@ -225,21 +225,22 @@ func (s *Scope) releaseNode() {
 	}
 }
 
-// drainRuleGVK is the kind of MachineDrainRules, unless the Machines are of another version of Cluster API.
+// drainRuleGVK is the kind of MachineDrainRules, unless the Machines have another version of Cluster API.
 var drainRuleGVK = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDrainRule"}
 
 // MachineDrainRules returns a Policy.DrainRules that applies the MachineDrainRules of cluster.x-k8s.io in the Machine's namespace: the
-// first one by name that selects both the Machine and the pod decides (see drain.MachineDrainRules). It reads them from the Reconciler's
+// first rule by name that selects both the Machine and the pod decides (see drain.MachineDrainRules). It reads them from the Reconciler's
 // cache, in v1beta2 or in the version of Cluster API's Machines that are reconciled, watches them, and makes no request in a pass. Without
-// their CRD there are no rules; a CRD that is installed later is noticed.
+// their CRD there are no rules; a CRD that is installed later takes effect.
 //
 // Cluster selectors are matched against the result of Ports.ClusterOf, and namespace selectors against the labels that the Drainer reports.
-// The Drainer must have the method NamespaceLabels of a runner.Runner of a cluster if a rule has a namespace selector. A pod that an
-// invalid rule may select, or whose labels were not read, is not evicted: the drain waits, and its message names the rule. While the rules
-// are not listed yet, the error matches cluster.ErrNotSynced.
+// If a rule has a namespace selector, the Drainer must have the method NamespaceLabels of runner.Runner. A pod that an invalid rule may
+// select, or whose labels were not read, is not evicted: the drain waits, and its message names the rule. While the rules are not listed
+// yet, the error matches cluster.ErrNotSynced.
 //
-// join joins the MachineDrainRules of one Machine with other rules, such as those of drain.KubectlRules or of a filter of package
-// drain/kubectl; its namespaces are nil if no MachineDrainRule selects namespaces by labels. drain.ClusterAPIRules decides as Cluster API.
+// The function join combines the MachineDrainRules of one Machine with other rules, such as those of drain.KubectlRules or of a filter of
+// package drain/kubectl; namespaces is nil if no MachineDrainRule selects namespaces by labels. drain.ClusterAPIRules decides as Cluster
+// API.
 func MachineDrainRules(
 	join func(ofMachine drain.MachineDrainRules, namespaces drain.NamespaceLabels) []drain.Rule,
 ) func(context.Context, *Scope) ([]drain.Rule, error) {
@@ -258,7 +259,7 @@ func MachineDrainRules(
 	}
 }
 
-// drainedMachine returns the Machine as drain rules see it. Without Ports.ClusterOf, the Cluster is unread.
+// drainedMachine returns the Machine as the input of drain rules. Without Ports.ClusterOf, the Cluster is unread.
 func (s *Scope) drainedMachine() drain.DrainedMachine {
 	m := drain.DrainedMachine{Namespace: s.State.Key.Namespace, Labels: s.State.Labels}
 	switch {
@@ -270,7 +271,7 @@ func (s *Scope) drainedMachine() drain.DrainedMachine {
 	return m
 }
 
-// readDrainRules reads the rules of the Machine's namespace, the invalid ones too.
+// readDrainRules reads all rules of the Machine's namespace, including invalid ones.
 func (s *Scope) readDrainRules(ctx context.Context) (drain.MachineDrainRules, error) {
 	gvk := s.env.drainRuleGVK()
 	served, err := s.env.watchDrainRules(ctx, gvk)
@@ -286,7 +287,7 @@ func (s *Scope) readDrainRules(ctx context.Context) (drain.MachineDrainRules, er
 	return drain.ReadMachineDrainRules(list.Items), nil
 }
 
-// watchDrainRules makes sure that rules are watched, and reports whether their CRD exists.
+// watchDrainRules watches the rules, and reports whether their CRD exists.
 func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	synced, err := r.frame.Tracker.Ensure(ctx, external.CRDMetadata())
 	if err == nil && !synced {
@@ -312,7 +313,7 @@ func notListed(gvk schema.GroupVersionKind) error {
 	return fmt.Errorf("%w: %s; if this lasts, look for missing list and watch permissions", cluster.ErrNotSynced, gvk.GroupKind())
 }
 
-// drainRuleGVK is the kind of the rules for the Machines of this Reconciler.
+// drainRuleGVK returns the kind of the rules for the Machines of this Reconciler.
 func (r *Reconciler) drainRuleGVK() schema.GroupVersionKind {
 	gvk := drainRuleGVK
 	if r.kind.GVK.Group == gvk.Group {

@@ -19,47 +19,47 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// DriverOptions connect Machines with a provider.Driver.
+// DriverOptions connects Machines with a provider.Driver.
 type DriverOptions struct {
-	// Calls are those of the Driver, usually decorated with deadlines, a rate limit and a cache. Required.
+	// Calls are the calls of the Driver, usually decorated with deadlines, a rate limit and a cache. Required.
 	Calls provider.Calls
-	// RequestOf returns what the Driver is asked for: the specification, of the Machine or of its class, with Account and Credentials; the
-	// Token, the names, the version and the failure domain are filled in where it leaves them empty. It is called in every pass, from several
-	// goroutines, must not block, and neither keeps nor changes the state. An error is retried with back-off; in a deletion the
-	// Driver is asked with what it returns beside the error, such as Credentials. Default: contract.MachineState.Provider.Spec, without
-	// credentials.
+	// RequestOf returns the Driver's input: the specification, of the Machine or of its class, with Account and Credentials. Token, names,
+	// version and failure domain are filled in where they are empty. It is called in every pass, from several goroutines, must not block, and
+	// must not keep or change the state. An error is retried with back-off; in a deletion the Driver is called with the Request that is
+	// returned beside the error, for its Credentials. Default: contract.MachineState.Provider.Spec, without credentials.
 	RequestOf func(context.Context, *contract.MachineState) (provider.Request, error)
-	// UserData returns the first-boot data, before each attempt to create the instance: BootstrapData, the UserData of MachineClasses, that of
-	// ProviderSpecs, or your own. The Request is what the Driver is asked for, with the Driver's defaults. It is called from several
-	// goroutines, and neither keeps nor changes its arguments. An error is retried with back-off. Nil: the instance needs none, and does not
-	// wait for bootstrap data.
+	// UserData returns the first-boot data, before each attempt to create the instance. BootstrapData, MachineClasses and ProviderSpecs
+	// provide such functions. The Request is the Driver's input, with the Driver's defaults. It is called from several goroutines, and must
+	// not keep or change its arguments. An error is retried with back-off. Nil: the instance needs no data, and does not wait for bootstrap
+	// data.
 	UserData func(context.Context, *Scope, provider.Request) ([]byte, error)
-	// WithoutBootstrap: UserData does not depend on bootstrap data of the Machine, such as that of MachineClasses, and is called at once.
+	// WithoutBootstrap: UserData does not depend on bootstrap data of the Machine, as with MachineClasses, and is called at once.
 	WithoutBootstrap bool
-	// Backoff says how long to wait after an error. Default provider.DefaultBackoff().
+	// Backoff defines the delay after an error. Default provider.DefaultBackoff().
 	Backoff provider.Backoff
-	// Poll is the time between two looks at an instance that does not run yet, or is being deleted. Default ten seconds.
+	// Poll is the time between two reads of an instance that does not run yet or is being deleted. Default ten seconds.
 	Poll time.Duration
-	// Refresh is the time between two looks at an instance that runs. Default instance.DefaultRefresh; negative: only events cause one.
+	// Refresh is the time between two reads of a running instance. Default instance.DefaultRefresh; negative: only events cause a read.
 	Refresh time.Duration
 }
 
 // WithDriver returns steps in which a Driver takes the place of the infrastructure object: StepInfrastructure creates and reads the
-// instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. A Machine whose specification the
-// Driver refuses says so in the condition InfrastructureReady, and costs no call until its specification or its credentials change. New
-// returns what is missing in the options. WithDriver does not keep Instance.Resume: the Driver finds the instance by its Token until its
-// provider ID is recorded. The Node of a Machine in deletion whose instance is being deleted already is not drained, as with an
-// infrastructure object.
+// instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. When the Driver rejects a
+// specification, the condition InfrastructureReady reports it, and the Driver is not called until the specification or its credentials
+// change. New reports missing options. WithDriver does not store Instance.Resume: the Driver finds the instance by its Token until the
+// provider ID is recorded. As with an infrastructure object, the Node of a Machine in deletion is not drained when the instance is already
+// being deleted.
 //
-// An instance whose provider ID several Machines of a cluster name, as after a Machine was copied, is deleted with the one that alone has
-// recorded its Node. Otherwise it stays until all of them are being deleted, or one has the provider ID alone; the condition Deleting names
-// the others. A Machine without a provider ID is one of them when the Driver finds the instance by its Token. Where the Driver says that
-// the instance was made for one that is not being deleted, the Node is left alone too, whoever has recorded it. One of another cluster, as
-// after a backup was restored into another namespace, does not hold the one whose Token the Driver says for the instance. Machines of
-// namespaces that the cache does not have, or of other management clusters, are not seen.
+// If several Machines of a cluster have the provider ID of an instance, as after a Machine was copied, the instance is deleted with the
+// Machine that alone has recorded its Node. Otherwise it is retained until all of them are being deleted, or only one of them has the
+// provider ID; the condition Deleting names the others. A Machine without a provider ID counts when the Driver finds the instance by its
+// Token. If the Driver reports that the instance was made for a Machine that is not being deleted, the Node is not touched either,
+// whichever Machine has recorded it. A Machine of another cluster, as after a backup was restored into another namespace, does not block
+// the Machine whose Token the Driver reports for the instance. Machines in namespaces that are not in the cache, or in other management
+// clusters, are not seen.
 //
-// Package instance makes the decisions, and package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the name
-// of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
+// Package internal/instance makes the decisions; package inframachine uses it for a Driver behind an InfraMachine. To count Machines by the
+// name of the Driver, set MetricsOptions.Provider; by default they are counted by the scheme of their provider ID.
 func WithDriver(steps engine.Steps[*Scope], o DriverOptions) engine.Steps[*Scope] {
 	keeper, err := instance.NewKeeper(instance.Options{Calls: o.Calls, Backoff: o.Backoff, Poll: o.Poll, Refresh: o.Refresh})
 	if err != nil {
@@ -75,14 +75,14 @@ func WithDriver(steps engine.Steps[*Scope], o DriverOptions) engine.Steps[*Scope
 		Replace(StepDeleteInfrastructure, Step{Name: StepDeleteInfrastructure, On: engine.InDeletion, Run: d.remove})
 }
 
-// driver are the two steps.
+// driver implements the two steps.
 type driver struct {
 	DriverOptions
 
 	keeper *instance.Keeper
 }
 
-// input returns what a pass knows about the instance.
+// input returns the facts of a pass about the instance.
 func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 	r, err := d.RequestOf(ctx, &s.State)
 	r.Token, r.Name = cmp.Or(r.Token, string(s.State.UID)), cmp.Or(r.Name, s.State.Key.Name)
@@ -99,8 +99,8 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 	return in
 }
 
-// announces reports whether a pass ends before a call of the Driver, which may take long, so that the status has first what goes on: each
-// call is announced once by a process, the first one only where there is no status yet, and a creation where the status is not that of an
+// announces reports whether a pass ends before a call of the Driver, which may take long, so that the status is stored first. A process
+// announces each call once. It announces a validation only if there is no status yet, and a creation only if the status is not that of an
 // earlier attempt.
 func (s *Scope) announces(op provider.Operation) bool {
 	stored, _ := engine.Find(s.Stored, contract.ConditionInfrastructureReady)
@@ -114,8 +114,8 @@ func (s *Scope) announces(op provider.Operation) bool {
 	return !said
 }
 
-// run creates or reads the instance, and copies what the Driver says about it. A new provider ID is stored before anything else happens: it
-// is what finds the instance again.
+// run creates or reads the instance and copies its values to the Machine. A new provider ID is stored before anything else happens, because
+// it identifies the instance in later passes.
 func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	in := d.input(ctx, s)
 	found, err := d.keeper.Ensure(ctx, in)
@@ -134,7 +134,7 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	s.InstanceGone, s.PoweredOff = s.InstanceGone || found.Gone, s.PoweredOff || found.Off
 	s.instanceGoing = found.Going && s.Deleting()
-	if found.Instance.ProviderID != "" || found.Instance.State != "" { // it has answered
+	if found.Instance.ProviderID != "" || found.Instance.State != "" { // the Driver has answered
 		s.memory.instanceToken = contract.Some(found.Instance.Token)
 	}
 	if err := s.claimNode(ctx, in.Request.Token); err != nil {
@@ -148,14 +148,14 @@ func (d *driver) run(ctx context.Context, s *Scope) (Result, error) {
 	}
 	if found.Provisioned {
 		s.SetInfrastructureReady()
-		if instance.IsLost(s.State.FailureReason) { // it was seen late, or mended
+		if instance.IsLost(s.State.FailureReason) { // the instance appeared late, or was repaired
 			s.SetFailure("", "")
 		}
 	}
 	return result, nil
 }
 
-// adopt copies what the Driver says about the instance.
+// adopt copies the instance's values to the Machine.
 func (s *Scope) adopt(i *provider.Instance) {
 	s.SetProviderID(i.ProviderID)
 	if len(i.Addresses) > 0 {
@@ -166,16 +166,16 @@ func (s *Scope) adopt(i *provider.Instance) {
 	}
 }
 
-// remove deletes the instance, and waits until the Driver says that it is gone. It needs no valid specification, and no class or Secret
-// where the Driver has its credentials from elsewhere. An instance that another Machine names stays, see decideInstanceClaim: an event of
-// one of the same cluster follows.
+// remove deletes the instance, and waits until the Driver reports that it is gone. It needs no valid specification, and no class or Secret
+// if the Driver has credentials from elsewhere. An instance that another Machine claims is retained (see decideInstanceClaim); an event of
+// a Machine of the same cluster ends the wait.
 func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	in := d.input(ctx, s)
 	holders, named, err := s.instanceHolders(ctx, in.Request.Token)
 	if err != nil {
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
-	if len(holders) == 0 && s.heldBy != "" { // its deletion has begun in this pass, which has left the Node alone
+	if len(holders) == 0 && s.heldBy != "" { // its deletion has begun in this pass, which has not touched the Node
 		holders = []string{s.heldBy}
 	}
 	var removal instance.Removal
@@ -196,31 +196,31 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	return s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, removal.Message, removal.RequeueAfter), nil
 }
 
-// instanceClaim is a Machine that names the provider ID of an instance.
+// instanceClaim is a Machine that claims an instance.
 type instanceClaim struct {
 	Machine types.NamespacedName
-	// Recorded: the Machine has recorded a Node. Elsewhere: it is of another cluster. Made: the instance was made for it, by the Driver.
-	// Named: it has the provider ID, and was not only found by its Token.
+	// Recorded: the Machine has recorded a Node. Elsewhere: it is of another cluster. Made: the Driver made the instance for it. Named: it has
+	// the provider ID; otherwise it was only found by its Token.
 	Recorded, Deleting, Elsewhere, Made, Named bool
 }
 
 // instanceClaims are the inputs of decideInstanceClaim.
 type instanceClaims struct {
-	// Recorded: this Machine has recorded a Node. Contested: the Node of the provider ID is not its own, or that is not certain.
-	// Made: the Driver says that the instance was made for this Machine.
+	// Recorded: this Machine has recorded a Node. Contested: the Node with the provider ID is not this Machine's, or that is not certain.
+	// Made: the Driver reports that the instance was made for this Machine.
 	Recorded, Contested, Made bool
 	Others                    []instanceClaim
 }
 
-// isContested reports whether a lookup found no Node of the provider ID that is the Machine's own. One that is gone may have been another
-// one's, so only one that is there says whose the instance is.
+// isContested reports whether a lookup found no Node with the provider ID that is the Machine's own. A Node that is gone may have been
+// another Machine's, so only an existing Node proves which Machine owns the instance.
 func isContested(o noderef.Outcome) bool { return o != noderef.Matched && o != noderef.Readopted }
 
-// decideInstanceClaim returns the other Machines that an instance stays for while this Machine is being deleted, sorted. The rule is that
-// of Nodes (package noderef): the Machine that alone has recorded the Node keeps the instance. Otherwise none deletes it while a Machine
-// that is not being deleted names it, and a Machine that has recorded a Node goes before one that has not: it drains the Node first. The
-// record may have been removed from the Machine that the instance was made for, and a copy may have it: the instance stays for that one. A
-// Machine of another cluster has another Node, or a copy of everything: only the one that the instance was made for does not stay for it.
+// decideInstanceClaim returns the other Machines for which the instance is retained while this Machine is being deleted, sorted. The rule
+// is that of Nodes (package noderef): the Machine that alone has recorded the Node owns the instance. Otherwise no Machine deletes it while
+// a Machine that is not being deleted claims it, and a Machine that has recorded a Node goes before a Machine that has not, because it
+// drains the Node first. The Machine for which the instance was made may have lost its record to a copy: the instance is retained for it. A
+// Machine of another cluster has another Node, or is a copy: only the Machine for which the instance was made ignores it.
 func decideInstanceClaim(f instanceClaims) []string {
 	theirs := slices.ContainsFunc(f.Others, func(c instanceClaim) bool { return c.Recorded && !c.Elsewhere })
 	alone := f.Recorded && !f.Contested && !theirs
@@ -235,8 +235,8 @@ func decideInstanceClaim(f instanceClaims) []string {
 	return holders
 }
 
-// instanceHolders returns the other Machines for which the instance stays, and whether the first has its provider ID; token is that of
-// this Machine.
+// instanceHolders returns the other Machines for which the instance is retained, and whether the first of them has its provider ID. The
+// token is this Machine's.
 func (s *Scope) instanceHolders(ctx context.Context, token string) (holders []string, named bool, err error) {
 	others, err := s.instanceClaims(ctx)
 	holders = decideInstanceClaim(instanceClaims{
@@ -246,9 +246,9 @@ func (s *Scope) instanceHolders(ctx context.Context, token string) (holders []st
 	return holders, named, err
 }
 
-// decideNodeClaim decides about the Node of a Machine in deletion whose instance was not made for it, as far as the Driver has said, see
-// known. Of the others that name the instance and are not being deleted, it returns the one that the instance was made for, heldBy, and
-// until that is known any, unclear.
+// decideNodeClaim decides about the Node of a Machine in deletion whose instance was not made for it; known: the Driver has reported the
+// instance's Token. Of the other Machines that claim the instance and are not being deleted, it returns the one for which the instance was
+// made (heldBy), or any of them until that is known (unclear).
 func decideNodeClaim(others []instanceClaim, known bool) (heldBy, unclear string) {
 	var names []string
 	for _, other := range others {
@@ -264,8 +264,9 @@ func decideNodeClaim(others []instanceClaim, known bool) (heldBy, unclear string
 	return "", slices.Min(names)
 }
 
-// claimNode leaves the Node of a Machine in deletion alone, whoever has recorded it, while another Machine has the instance that the
-// Driver has made for it, as after a copy; the instance stays too. Until a look has told whose it is, the deletion waits.
+// claimNode leaves the Node of a Machine in deletion untouched, whichever Machine has recorded it, while another Machine has the instance
+// that the Driver has made for that Machine, as after a copy; the instance is retained too. The deletion waits until the Driver has
+// reported for which Machine the instance was made.
 func (s *Scope) claimNode(ctx context.Context, token string) error {
 	made, known := s.memory.instanceToken.Get()
 	if !s.Deleting() || made == token {
@@ -283,8 +284,8 @@ func (s *Scope) claimNode(ctx context.Context, token string) error {
 	return err
 }
 
-// instanceClaims returns the other Machines that name the instance. Without the index Machines do not detect each other. One that is going
-// stays for none: its Node goes with it.
+// instanceClaims returns the other Machines that claim the instance. Without the index, Machines do not detect each other. An instance that
+// is being deleted is retained for no Machine: its Node goes with it.
 func (s *Scope) instanceClaims(ctx context.Context) (others []instanceClaim, err error) {
 	key, token := s.env.options.Matching.Key(s.State.ProviderID), s.memory.instanceToken.Or("")
 	if key == "" || !s.env.indexed || s.instanceGoing || s.InstanceGone || s.memory.instanceGone {
@@ -297,7 +298,7 @@ func (s *Scope) instanceClaims(ctx context.Context) (others []instanceClaim, err
 		if at == s.State.Key {
 			return
 		}
-		recorded := !going // one that cannot be read may have recorded the Node, and does not drain it
+		recorded := !going // a Machine that cannot be read may have recorded the Node, and does not drain it
 		if s.env.kind.Adapter.Read(obj, &other) == nil {
 			recorded = other.Node.UID != ""
 		}

@@ -22,39 +22,39 @@ import (
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
-// MachineClasses have MachineClasses, of Gardener or of your own, and their Secrets be the input of a Driver: pass its methods as
-// DriverOptions.RequestOf and DriverOptions.UserData, and set DriverOptions.WithoutBootstrap. A class has providerSpec, and names up to two
-// Secrets, whose data are joined; that of credentialsSecretRef goes first. A Machine names its class where its layout has a place for that
-// (MachineState.Provider.Class), or as its infrastructure object. It writes nothing: neither finalizers nor defaults. Safe for concurrent
-// use.
+// MachineClasses makes MachineClasses, of Gardener or of your own, and their Secrets the input of a Driver: pass its methods as
+// DriverOptions.RequestOf and DriverOptions.UserData, and set DriverOptions.WithoutBootstrap. A class has a providerSpec and references up
+// to two Secrets, whose data are merged; credentialsSecretRef takes precedence. A Machine references its class in
+// MachineState.Provider.Class if its layout has such a field, or as its infrastructure object. MachineClasses writes nothing: neither
+// finalizers nor defaults. Safe for concurrent use.
 type MachineClasses struct {
 	// Kind is the kind of the classes. Default: MachineClass of machine.sapcloud.io/v1alpha1, Gardener's.
 	Kind schema.GroupVersionKind
-	// At is where the fields of a class are, such as "spec". Empty: at the top, as Gardener's.
+	// At is the path of the fields of a class, such as "spec". Empty: at the top, as Gardener's.
 	At []string
-	// Classes reads MachineClasses, and is called in each pass: pass a cache. Required.
+	// Classes reads MachineClasses in each pass: pass a cache. Required.
 	Classes client.Reader
-	// Secrets reads the Secrets of a class, in each pass too: another credential ends the wait of a Machine that was refused. Required.
+	// Secrets reads the Secrets of a class in each pass: changed credentials end the wait of a Machine that was rejected. Required.
 	Secrets client.Reader
-	// Token returns a bootstrap token for a Machine, as JoinTokens do, which takes the place of <<BOOTSTRAP_TOKEN>> in its user data. Nil:
-	// user data with that placeholder is an error.
+	// Token returns a bootstrap token for a Machine, such as JoinTokens.Token, which replaces <<BOOTSTRAP_TOKEN>> in its user data. Nil: user
+	// data with that placeholder is an error.
 	Token func(context.Context, *Scope) (userdata.Secret, error)
-	// Fallback are the credentials with which an instance is deleted whose class is gone; nil: none.
+	// Fallback are the credentials for deleting an instance whose class is gone; nil: none.
 	Fallback provider.Credentials
 }
 
 // userDataKey is the key of the user data in the Secrets of a class.
 const userDataKey = "userData"
 
-// machineClass is what a MachineClass says.
+// machineClass is the content of a MachineClass.
 type machineClass struct {
 	spec json.RawMessage
-	// secrets are those whose data are joined: a later one goes first.
+	// secrets are the Secrets whose data are merged; a later Secret takes precedence.
 	secrets []client.ObjectKey
 }
 
-// RequestOf returns the specification of the class of a Machine, with its credentials, and with the Secret that goes first as the Account.
-// The error has the class provider.Invalid for a MachineClass that cannot be used. Beside an error are the Fallback credentials.
+// RequestOf returns the specification of the class of a Machine, with its credentials, and with the Secret that takes precedence as the
+// Account. The error has the class provider.Invalid for a MachineClass that cannot be used. An error comes with the Fallback credentials.
 func (c MachineClasses) RequestOf(ctx context.Context, m *contract.MachineState) (provider.Request, error) {
 	class, err := c.read(ctx, m)
 	if err != nil {
@@ -72,8 +72,8 @@ func (c MachineClasses) RequestOf(ctx context.Context, m *contract.MachineState)
 	return r, nil
 }
 
-// UserData returns the user data of the class of a Machine, with the name of the Machine and its bootstrap token in place of
-// <<MACHINE_NAME>> and <<BOOTSTRAP_TOKEN>>, or of their URL-encoded forms, which Ignition has.
+// UserData returns the user data of the class of a Machine. The name of the Machine and its bootstrap token replace <<MACHINE_NAME>> and
+// <<BOOTSTRAP_TOKEN>>, also in the URL-encoded form that Ignition uses.
 func (c MachineClasses) UserData(ctx context.Context, s *Scope, _ provider.Request) ([]byte, error) {
 	m := &s.State
 	class, err := c.read(ctx, m)
@@ -103,13 +103,13 @@ func (c MachineClasses) UserData(ctx context.Context, s *Scope, _ provider.Reque
 	return replaced(text, placeholder, token.Reveal()), nil
 }
 
-// replaced puts a value in the place of a placeholder and of its URL-encoded form.
+// replaced replaces a placeholder, and its URL-encoded form, with a value.
 func replaced(text []byte, placeholder, value string) []byte {
 	text = bytes.ReplaceAll(text, []byte(placeholder), []byte(value))
 	return bytes.ReplaceAll(text, []byte(url.QueryEscape(placeholder)), []byte(url.QueryEscape(value)))
 }
 
-// Of returns the reference to the class of a Machine, and the zero Ref where it names none of the kind.
+// Of returns the reference to the class of a Machine, and the zero Ref if it references no class of the kind.
 func (c MachineClasses) Of(m *contract.MachineState) contract.Ref {
 	kind := c.kind()
 	if ref := m.Provider.Class; ref.Kind == kind.Kind && ref.Name != "" {
@@ -121,7 +121,7 @@ func (c MachineClasses) Of(m *contract.MachineState) contract.Ref {
 	return contract.Ref{}
 }
 
-// kind is Kind with its default.
+// kind returns Kind or its default.
 func (c MachineClasses) kind() schema.GroupVersionKind {
 	if c.Kind.Empty() {
 		return schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineClass"}
@@ -165,8 +165,8 @@ func (c MachineClasses) read(ctx context.Context, m *contract.MachineState) (mac
 	return class, nil
 }
 
-// data joins the data of the Secrets of a class. One that does not exist is an error that matches provider.ErrNoCredentials: another
-// Secret alone may be that of another account.
+// data merges the data of the Secrets of a class. A Secret that does not exist is an error that matches provider.ErrNoCredentials: the
+// other Secret alone may belong to another account.
 func (c MachineClasses) data(ctx context.Context, class machineClass) (provider.Values, error) {
 	all := provider.Values{}
 	for _, key := range class.secrets {

@@ -17,9 +17,9 @@ import (
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
-// BootstrapData returns a function for DriverOptions.UserData that reads what a bootstrap provider of Cluster API has made for a Machine:
-// the key value of the Secret that the Machine names. Pass a reader of the API server: each Secret is needed once, so a cache of all
-// Secrets would be a waste and a risk.
+// BootstrapData returns a function for DriverOptions.UserData that reads the data of a bootstrap provider of Cluster API: the key value of
+// the Machine's data Secret. Pass a reader of the API server: each Secret is needed once, so a cache of all Secrets would be a waste and a
+// risk.
 func BootstrapData(secrets client.Reader) func(context.Context, *Scope, provider.Request) ([]byte, error) {
 	return func(ctx context.Context, s *Scope, _ provider.Request) ([]byte, error) {
 		key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.DataSecretName.Or("")}
@@ -27,26 +27,26 @@ func BootstrapData(secrets client.Reader) func(context.Context, *Scope, provider
 	}
 }
 
-// ProviderSpecs have Machines that contain their operating system, as Kubermatic's do in spec.providerSpec.value, be the input of a Driver,
-// and render their first-boot data: pass its methods as DriverOptions.RequestOf and DriverOptions.UserData, and set
+// ProviderSpecs makes Machines that contain their operating system, as Kubermatic's do in spec.providerSpec.value, the input of a Driver,
+// and renders their first-boot data: pass its methods as DriverOptions.RequestOf and DriverOptions.UserData, and set
 // DriverOptions.WithoutBootstrap. Safe for concurrent use.
 type ProviderSpecs struct {
-	// Config returns what a machine needs that its Machine does not contain: the cluster that it joins, the name of the Node where
-	// the cloud does not decide, a proxy. The version is that of the Machine, if it has one. Required.
+	// Config returns the settings that a Machine does not contain: the cluster that it joins, the name of the Node if the cloud does not
+	// define it, a proxy. Its version is used for a Machine without one. Required.
 	Config func(context.Context, *Scope) (userdata.Config, error)
-	// Token returns a bootstrap token for a Machine, as JoinTokens do. Nil: Config returns one.
+	// Token returns a bootstrap token for a Machine, such as JoinTokens.Token. Nil: Config returns the token.
 	Token func(context.Context, *Scope) (userdata.Secret, error)
-	// System returns the templates of a system by its name, see userdata.ProviderSpec.SystemName. Default userdata.Builtin.
+	// System returns the templates of an operating system by its name, see userdata.ProviderSpec.SystemName. Default userdata.Builtin.
 	System func(name string) (userdata.System, error)
-	// CloudConfig is GetCloudConfig of the Driver's Calls; nil: machines get no file of the cloud.
+	// CloudConfig is GetCloudConfig of the Driver's Calls; nil: machines get no cloud configuration file.
 	CloudConfig func(context.Context, provider.Request) (userdata.File, error)
 	// Credentials returns the credentials for a Machine, and the Account that they belong to; nil: none.
 	Credentials func(*contract.MachineState) (account string, c provider.Credentials)
 }
 
-// RequestOf returns the cloudProviderSpec of a Machine, and its operating system. The error has the class provider.Invalid for members that
-// are wrong or not known, and for a system without templates. The specification of an instance that exists is not judged. What only a
-// Config shows, such as a version without templates, is an error of UserData.
+// RequestOf returns the cloudProviderSpec of a Machine, and its operating system. The error has the class provider.Invalid for fields that
+// are wrong or unknown, and for a system without templates. The specification of an existing instance is not validated. Problems that
+// depend on Config, such as a version without templates, are errors of UserData.
 func (p ProviderSpecs) RequestOf(_ context.Context, m *contract.MachineState) (provider.Request, error) {
 	spec, err := parseProviderSpec(m)
 	r := provider.Request{Spec: spec.CloudProviderSpec, OperatingSystem: spec.OperatingSystem}
@@ -54,7 +54,7 @@ func (p ProviderSpecs) RequestOf(_ context.Context, m *contract.MachineState) (p
 		r.Account, r.Credentials = p.Credentials(m)
 	}
 	if err == nil {
-		_, err = spec.Config(userdata.Config{Network: &userdata.Network{Interface: "any"}}) // UserData has that of the embedder
+		_, err = spec.Config(userdata.Config{Network: &userdata.Network{Interface: "any"}}) // UserData uses the embedder's
 		_, err2 := p.system(spec)
 		err = errors.Join(err, err2)
 	}
@@ -113,10 +113,10 @@ func (p ProviderSpecs) system(spec userdata.ProviderSpec) (userdata.System, erro
 	return userdata.Builtin(spec.SystemName())
 }
 
-// cloudConfigFile is where the file of a cloud is that a Machine itself contains. The path is Kubermatic's.
+// cloudConfigFile is the path of the cloud configuration that a Machine itself contains. The path is Kubermatic's.
 const cloudConfigFile = "/etc/kubernetes/cloud-config"
 
-// cloudConfig returns the file of the cloud: what the Machine has goes before what the Driver writes.
+// cloudConfig returns the cloud configuration file: the Machine's takes precedence over the Driver's.
 func (p ProviderSpecs) cloudConfig(ctx context.Context, spec userdata.ProviderSpec, r provider.Request) (userdata.File, error) {
 	if spec.CloudConfig != nil {
 		return userdata.File{Path: cloudConfigFile, Content: *spec.CloudConfig}, nil

@@ -11,13 +11,13 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// EventWriteNotKept is the reason of an event that reports that the API server has accepted a write and does not store the written value,
-// because its CRD has no field for it, or a mutating webhook removes it. The condition Ready reports it too.
+// EventWriteNotKept is the reason of the event for a write that the API server has accepted without storing the value, because its CRD has
+// no field for it or a mutating webhook removes it. The condition Ready reports it too.
 const EventWriteNotKept = engine.EventWriteNotKept
 
-// missingIn names the values of this pass that a Machine as stored lacks and without which an instance, a Node or a Pod would be lost, or
-// every later pass would begin at the same point and never get further; empty when it lacks none. status: the status was to be stored.
-// whole: and all else too, before a later pass acts on a Node.
+// missingIn names the values of this pass that are missing in the stored Machine, and without which an instance, a Node or a Pod would be
+// lost or every later pass would begin at the same point; empty when none is missing. status: the status was to be stored. whole: include
+// the values that must be stored before a later pass acts on a Node.
 func (s *Scope) missingIn(have *contract.MachineState, status, whole bool) string {
 	var lost []string
 	finalizer := s.env.frame.Finalizer
@@ -44,7 +44,7 @@ func hasBegunDrain(state *contract.MachineState) bool {
 	return !state.Deletion(state.Deleting).Stages[contract.StageDrain].Start.IsZero()
 }
 
-// recordFirst ends a pass with values that must be stored before a later pass acts on the Node.
+// recordFirst ends a pass whose values must be stored before a later pass acts on the Node.
 func (s *Scope) recordFirst(reason, message string) (Result, error) {
 	if err := s.checkStored(); err != nil {
 		return Result{}, err
@@ -74,8 +74,8 @@ func (s *Scope) checkStored() error {
 	return nil
 }
 
-// validateKind reports which values that a Reconciler needs a kind does not store. A kind that rejects an empty object cannot be checked
-// here; passes detect what it does not store.
+// validateKind reports the values that a Reconciler needs and a kind does not store. A kind that rejects an empty object cannot be checked
+// here; passes detect its missing fields.
 func validateKind(kind contract.Kind, o Options) error {
 	missing, err := contract.CheckKind(kind)
 	if err != nil {
@@ -100,9 +100,9 @@ func validateKind(kind contract.Kind, o Options) error {
 	return errors.Join(errs...)
 }
 
-// flush writes the decisions of the pass, and records events after the write. What a failed write has to tell is told by the pass that
-// repeats it. A pass that failed or found the Machine paused has not evaluated the whole Machine. Each condition still has its own observed
-// generation. Rule: Cluster API's Machine controller.
+// flush writes the decisions of the pass, and records events after the write. If the write fails, the pass that repeats it records the
+// events. A pass that failed or found the Machine paused does not set the observed generation of the status, only those of conditions.
+// Rule: Cluster API's Machine controller.
 func flush(ctx context.Context, s *Scope, failed error) error {
 	if !s.Paused() {
 		s.recordDeletion()
@@ -119,8 +119,8 @@ func flush(ctx context.Context, s *Scope, failed error) error {
 	return err
 }
 
-// tell adds an event of this pass. Use it for completed actions and for final decisions: it is recorded at the end of the pass. An event
-// that every pass adds is recorded when the first of them adds it.
+// tell adds an event of this pass, for a completed action or a final decision. It is recorded at the end of the pass. An event that every
+// pass adds is recorded once.
 func (s *Scope) tell(kind, reason, action, note string) {
 	if e := (engine.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.told, e) {
 		s.told = append(s.told, e)

@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// indexKeys are the keys under which events of other objects find a Machine.
+// indexKeys returns the keys under which events of other objects find a Machine.
 func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules noderef.Rules) []string {
 	keys := engine.ReferenceKeys(contract.CommonOf(state), state.Bootstrap, state.Infrastructure)
 	if _, member := state.Labels[contract.ControlPlaneLabel]; member && state.ClusterName != "" {
@@ -26,7 +26,7 @@ func indexKeys(state *contract.MachineState, cluster types.NamespacedName, rules
 	return append(keys, engine.NodeKeys(cluster, state.ProviderID, state.Node.Name, rules)...)
 }
 
-// tokenKey is the key of the Machine that an instance was made for, which may have lost its provider ID, or have another one for a moment.
+// tokenKey is the key of the Machine that an instance was made for, even if the Machine has no provider ID or another one.
 func tokenKey(token string) string { return "token:" + token }
 
 // deletingKey is the key of the Machines in deletion: their decisions depend on objects that they do not reference.
@@ -41,8 +41,8 @@ func (r *Reconciler) IndexMachines(ctx context.Context) error {
 	return r.frame.IndexOther(ctx, engine.NewObject(r.kind), r.kind.GVK.Kind, r.keysOf)
 }
 
-// keysOf returns the keys of a Machine. One that cannot be read has the provider ID that was read nevertheless, and no other: its own pass
-// reports that.
+// keysOf returns the keys of a Machine. A Machine that cannot be read has only the key of the provider ID that was read before the error;
+// its own pass reports the error.
 func (r *Reconciler) keysOf(obj client.Object) []string {
 	var state contract.MachineState
 	if err := r.kind.Adapter.Read(obj, &state); err != nil {
@@ -51,8 +51,8 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 	return indexKeys(&state, r.clusterOf(&state), r.options.Matching)
 }
 
-// machinesByKeys lists the Machines of a cluster under any of several keys of a Node, without those that the watch filter excludes. One
-// that cannot be read may be of the cluster. The queue has each once.
+// machinesByKeys lists the Machines of a cluster under any of several keys of a Node, without those that the watch filter excludes. A
+// Machine that cannot be read may be of the cluster. Duplicates are left to the queue.
 func (r *Reconciler) machinesByKeys(ctx context.Context, cluster types.NamespacedName, keys []string) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, key := range keys {
@@ -67,8 +67,8 @@ func (r *Reconciler) machinesByKeys(ctx context.Context, cluster types.Namespace
 	return requests
 }
 
-// machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines. An object that no Machine references may
-// be a control plane, and one of a kind that none references that of a control plane: Machines in deletion depend on these.
+// machinesOf maps an event about a referenced object, or about the CRD of its kind, to Machines. An object or kind that no Machine
+// references may be a control plane, on which Machines in deletion depend.
 func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	if requests := r.frame.Referring(ctx, kind, obj); len(requests) > 0 {
 		return requests
@@ -76,7 +76,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, kind, obj client.Object) []
 	return r.frame.ByKey(ctx, obj.GetNamespace(), deletingKey)
 }
 
-// machinesOfNode maps an event about a Node to the Machines of its cluster that have its provider ID, or have recorded its name.
+// machinesOfNode maps an event about a Node to the Machines of its cluster that have its provider ID or have recorded its name.
 func (r *Reconciler) machinesOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
 	keys := make([]string, 0, 2*len(nodes))
 	for _, node := range nodes {

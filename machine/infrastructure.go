@@ -18,28 +18,28 @@ import (
 
 // infrastructureFacts are the inputs of decideInfrastructure.
 type infrastructureFacts struct {
-	Kind        string // that of the Machine
+	Kind        string // of the Machine
 	External    external.Object
 	Machine     contract.InfraMachineState // read when External is Present
-	Provisioned bool                       // reported before: it never goes back
+	Provisioned bool                       // reported before; it is never reset
 	ProviderID  string                     // of the Machine, empty before it has one
 	Deleting    bool
 }
 
 // infrastructureDecision is the result of decideInfrastructure.
 type infrastructureDecision struct {
-	// Adopt is true when provider ID, addresses and failure domain are copied from the InfraMachine, AdoptID when only the provider ID is.
+	// Adopt: provider ID, addresses and failure domain are copied from the InfraMachine. AdoptID: only the provider ID is.
 	Adopt, AdoptID bool
 	// Provisioned is true when the infrastructure was provisioned, now or before.
 	Provisioned bool
 	Condition   metav1.Condition
-	// Failure is what the InfraMachine reports as a permanent failure.
+	// Failure is the permanent failure that the InfraMachine reports.
 	Failure engine.Failure
 }
 
 // decideInfrastructure applies the contract: no value is copied before the provider reports that the infrastructure is provisioned;
-// afterwards values are copied in every pass, because addresses change. Rule: contract page "InfraMachine". In a deletion, the provider ID
-// of an instance that was never reported as provisioned is copied too: it exists, and its Node may join or have joined.
+// afterwards values are copied in every pass, because addresses change. Rule: contract page "InfraMachine". In a deletion, a provider ID
+// that was never reported as provisioned is copied too: the instance exists, and its Node may have joined or may still join.
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	if f.External.Presence == external.NotReferenced {
 		return infrastructureDecision{Provisioned: f.Provisioned, Condition: engine.Condition(contract.ConditionInfrastructureReady,
@@ -75,13 +75,13 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	return d
 }
 
-// Limits of a Machine's fields in cluster.x-k8s.io/v1beta2. The API server rejects the whole write because of one value beyond them.
+// Limits of a Machine's fields in cluster.x-k8s.io/v1beta2. The API server rejects a whole write for one value beyond them.
 const (
 	maxProviderIDLength = 512
 	maxOthers           = 256 // the length of a failure domain and of an address, and how many addresses there are
 )
 
-// unacceptable names the provider's value that a Machine cannot store, empty when it can store all of them.
+// unacceptable describes the provider's value that a Machine cannot store, empty when it can store all of them.
 func unacceptable(m *contract.InfraMachineState) string {
 	types := []string{"Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"}
 	wrong := func(a contract.Address) bool {
@@ -101,8 +101,8 @@ func unacceptable(m *contract.InfraMachineState) string {
 	return ""
 }
 
-// infrastructureStep reads the infrastructure object and copies what it reports. In a deletion, observeStep stores a new provider ID before
-// the object that has it is deleted.
+// infrastructureStep reads the infrastructure object and copies its values. In a deletion, observeStep stores a new provider ID before the
+// object that has it is deleted.
 func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	facts := infrastructureFacts{Kind: s.env.kind.GVK.Kind, Provisioned: s.State.InfrastructureReady.Or(false), ProviderID: s.State.ProviderID,
 		Deleting: s.Deleting()}
@@ -137,8 +137,8 @@ func infrastructureStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: s.Infrastructure.RetryAfter}, s.failWithoutInfrastructure(ctx)
 }
 
-// readReferenced reads a referenced object and, with the given function, what it reports. It returns false without an object to use: after
-// an error, and for a Machine in deletion without a reference.
+// readReferenced reads a referenced object and passes it to the given function. It returns false when there is no object to use: after an
+// error, and for a Machine in deletion without a reference.
 func (s *Scope) readReferenced(
 	ctx context.Context, ref contract.Ref, into *external.Object, kind string, read func(external.Object) error,
 ) (bool, error) {
@@ -150,7 +150,7 @@ func (s *Scope) readReferenced(
 	return err == nil, err
 }
 
-// recordFailure records a failure. An empty value leaves the recorded one as it is: a failure of an object is never cleared.
+// recordFailure records a failure. An empty value does not change the recorded failure, which is never cleared.
 func (s *Scope) recordFailure(f engine.Failure) {
 	if f == (engine.Failure{}) {
 		return
@@ -160,7 +160,7 @@ func (s *Scope) recordFailure(f engine.Failure) {
 }
 
 // failWithoutInfrastructure records that the infrastructure object of a running Machine was deleted. The record is permanent, so the API
-// server is asked to confirm it. The step does not retry: the return of the object is an event.
+// server must confirm it. The step does not retry: an event follows when the object exists again.
 func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	e := s.Infrastructure
 	if e.Presence != external.Absent || !s.State.InfrastructureReady.Or(false) || s.Deleting() {
@@ -179,8 +179,8 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	return nil
 }
 
-// lookUnless reads a referenced object that no step of this pass has read, and makes the Machine its controller if allowed. A step that is
-// removed, or that does not run in a deletion, must not cause the object to be left behind.
+// lookUnless reads a referenced object that no step of this pass has read, and makes the Machine its controller if allowed. The object must
+// not be leaked when a step is removed or does not run in a deletion.
 func (s *Scope) lookUnless(ctx context.Context, kind string, have *external.Object, ref contract.Ref) error {
 	if have.Presence != external.NotReferenced {
 		return nil
@@ -189,10 +189,10 @@ func (s *Scope) lookUnless(ctx context.Context, kind string, have *external.Obje
 	return err
 }
 
-// isGoing reports whether a referenced object is being deleted, as the cache or this process knows.
+// isGoing reports whether a referenced object is being deleted, according to the cache or the memory of this process.
 func (s *Scope) isGoing(found external.Object) bool { return engine.IsGoing(found, s.memory.requested) }
 
-// givesUp selects the owners that created an object before its Machine existed, and give it up: the MachineSet, and the Cluster's control
+// givesUp selects the owners that created an object before its Machine existed and release it: the MachineSet, and the Cluster's control
 // plane if the Machine belongs to it.
 func (s *Scope) givesUp() func(metav1.OwnerReference) bool {
 	plane := schema.GroupKind{}

@@ -24,42 +24,42 @@ import (
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
-// JoinTokens issue a bootstrap token for each Machine, in the cluster that the machine joins: as a Secret in kube-system whose name follows
-// from the UID of the Machine, so that all attempts to create the instance have the same token. Pass Token as MachineClasses.Token or
-// ProviderSpecs.Token, and the steps through WithJoinTokens. Safe for concurrent use.
+// JoinTokens issues a bootstrap token for each Machine, as a Secret in kube-system of the cluster that the machine joins. The name of the
+// Secret is derived from the UID of the Machine, so that all attempts to create the instance use the same token. Pass Token as
+// MachineClasses.Token or ProviderSpecs.Token, and the steps through WithJoinTokens. Safe for concurrent use.
 type JoinTokens struct {
-	// Life is for how long a token is valid. While a Machine waits for its Node, the token is renewed when half of that is over. Default one
+	// Life is how long a token is valid. While a Machine waits for its Node, the token is renewed when half of its life is over. Default one
 	// hour.
 	Life time.Duration
-	// Groups are the groups of those who have a token, beside system:bootstrappers, and begin with system:bootstrappers:.
+	// Groups are the groups of a token's bearer, in addition to system:bootstrappers. They begin with system:bootstrappers:.
 	Groups []string
 }
 
 // StepJoinToken is the name of the step of WithJoinTokens.
 const StepJoinToken = "join-token"
 
-// WithJoinTokens returns steps with one behind StepNode that renews the token of a Machine for as long as its Node is missing, and deletes
-// it when the Node has joined, or the instance is gone, or the Machine is being deleted. Nothing waits for a deletion of a token, which
-// expires. So does a token that is not renewed, since the Machine is paused or no process runs, and one whose Node joins while no process
-// runs. A machine that has not joined by then never will, and is for a health check to replace.
+// WithJoinTokens inserts a step behind StepNode that renews the token of a Machine while its Node is missing. It deletes the token when the
+// Node has joined, the instance is gone, or the Machine is being deleted; nothing waits for this. A token that is neither renewed nor
+// deleted, because the Machine is paused or no process runs, expires. A machine that has not joined by then never will: a health check must
+// replace it.
 func WithJoinTokens(steps engine.Steps[*Scope], t JoinTokens) engine.Steps[*Scope] {
 	return steps.InsertAfter(StepNode, Step{Name: StepJoinToken, On: engine.InBoth, Run: t.step})
 }
 
-// JoinTokenPolicyRules are the rights that JoinTokens need in the namespace kube-system of the cluster that machines join.
+// JoinTokenPolicyRules returns the rights that JoinTokens needs in the namespace kube-system of the cluster that machines join.
 func JoinTokenPolicyRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "delete", "get", "patch"}}}
 }
 
 // joinToken is what a process remembers about the token of a Machine.
 type joinToken struct {
-	// next is when the token is looked at again; zero while this process has not seen it.
+	// next is the time of the next check of the token; zero while this process has not seen it.
 	next time.Time
-	// over: it is not needed any more. gone: and it was deleted.
+	// over: the token is no longer needed. gone: it was deleted too.
 	over, gone bool
 }
 
-// Token returns the token of a Machine, which is valid for half of its Life at least. It issues the token if there is none. An error that
+// Token returns the token of a Machine, which is valid for at least half of its Life. It issues the token if there is none. An error that
 // matches cluster.ErrNotConnected means that the cluster cannot be reached now.
 func (t JoinTokens) Token(ctx context.Context, s *Scope) (userdata.Secret, error) {
 	if s.NodesErr != nil {
@@ -76,18 +76,18 @@ func (t JoinTokens) Token(ctx context.Context, s *Scope) (userdata.Secret, error
 	return token, t.renew(ctx, s, secret)
 }
 
-// tokenID is the first half of the token of a Machine. Two Machines have the same once in a thousand million times.
+// tokenID returns the first half of the token of a Machine. The probability of a collision is about one in a thousand million.
 func tokenID(machine types.UID) string {
 	sum := sha256.Sum256([]byte(machine))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:6]
 }
 
-// ownerKey is the key of a token's Secret that has the UID of the Machine. The API server does not look at it.
+// ownerKey is the key with the UID of the Machine in a token's Secret. The API server ignores it.
 const ownerKey = "machine-uid"
 
-// readToken returns the Secret with the token of a Machine, nil without.
+// readToken returns the Secret with the token of a Machine, nil if there is none.
 func readToken(ctx context.Context, s *Scope) (*corev1.Secret, error) {
-	if s.Workload.APIReader == nil { // the Client may read a cache, of all Secrets
+	if s.Workload.APIReader == nil { // the Client may read from a cache of all Secrets
 		return nil, errors.New("bootstrap token: Workload.APIReader is not set")
 	}
 	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + tokenID(s.State.UID)}
@@ -119,7 +119,7 @@ func (t JoinTokens) issue(ctx context.Context, s *Scope) (userdata.Secret, error
 	return token, nil
 }
 
-// unlogged keeps client-go from logging the bodies of requests, which it does when it logs a lot.
+// unlogged prevents client-go from logging the bodies of requests at high verbosity.
 func unlogged(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
 func (t JoinTokens) life() time.Duration {
@@ -129,7 +129,7 @@ func (t JoinTokens) life() time.Duration {
 	return t.Life
 }
 
-// renew has a token live longer when half of its life is over.
+// renew extends the life of a token when half of it is over.
 func (t JoinTokens) renew(ctx context.Context, s *Scope, secret *corev1.Secret) error {
 	expires, err := time.Parse(time.RFC3339, string(secret.Data["expiration"]))
 	if err != nil || expires.Before(s.Now.Add(t.life()/2)) {
@@ -147,16 +147,16 @@ func (t JoinTokens) renew(ctx context.Context, s *Scope, secret *corev1.Secret) 
 	return nil
 }
 
-// tokenRetry is when to try again to delete a token.
+// tokenRetry is the delay before another attempt to delete a token.
 const tokenRetry = time.Minute
 
-// step renews the token of a Machine, or deletes it. Of a Machine that has its Node, a process deletes only the token that it has seen.
+// step renews or deletes the token of a Machine. If the Machine has its Node, a process deletes only a token that it has seen.
 func (t JoinTokens) step(ctx context.Context, s *Scope) (Result, error) {
 	memory, joined := &s.memory.token, s.State.Node.UID != ""
 	over, seen := joined || s.Deleting() || s.InstanceGone, !memory.next.IsZero()
 	switch {
 	case s.NodesErr != nil: // an event follows
-		return Result{}, nil //nolint:nilerr // the condition of the Node has it
+		return Result{}, nil //nolint:nilerr // the condition of the Node reports it
 	case over && memory.gone, joined && !seen, !over && !seen && s.State.ProviderID == "": // until then, each attempt to create asks for it
 		return Result{}, nil
 	case over == memory.over && s.Now.Before(memory.next):
@@ -169,7 +169,7 @@ func (t JoinTokens) step(ctx context.Context, s *Scope) (Result, error) {
 	case over:
 		drop(ctx, s, secret, err)
 		err = nil
-	case secret == nil: // it is gone, or never was: nothing changes that
+	case secret == nil: // it is gone, or never existed
 		*memory = joinToken{next: s.Now.Add(t.life())}
 	default:
 		err = t.renew(ctx, s, secret)
@@ -177,7 +177,7 @@ func (t JoinTokens) step(ctx context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: max(0, memory.next.Sub(s.Now))}, err
 }
 
-// drop deletes the token of a Machine, nil where it has none. Nothing waits for that.
+// drop deletes the token of a Machine; a nil secret means that there is none.
 func drop(ctx context.Context, s *Scope, secret *corev1.Secret, err error) {
 	if err == nil && secret != nil {
 		err = s.Workload.Client.Delete(unlogged(ctx), secret, client.Preconditions{UID: &secret.UID})

@@ -24,24 +24,24 @@ import (
 //	err := registry.Register(metrics) // controller-runtime's metrics.Registry, or any other
 //	options.Metrics = metrics
 //
-// They contain those of engine.Metrics, with machine as the kind. Several Reconcilers can share one, then their values are added; or each
-// has its own, with a unique MetricsOptions.Name, and all of them fit into one registry. Nil Metrics count nothing and cost nothing. Safe
-// for concurrent use.
+// They include those of engine.Metrics, with machine as the kind. Several Reconcilers can share one Metrics, which adds their values; or
+// each has its own, with a unique MetricsOptions.Name, and all can be in one registry. Nil Metrics count nothing and cost nothing. Safe for
+// concurrent use.
 //
 // No label names an object.
 //
-// Machines and replicas are counted in the cache at each scrape, without copies and without requests, in a few microseconds for
-// each Machine. They are missing, not zero, until the cache is complete, and in a process that waits for leader election, so that sums
-// over processes are right. A process counts from when its controller is started.
+// Machines and replicas are counted in the cache at each scrape, without copies and requests, in a few microseconds for each Machine. They
+// are missing, not zero, until the cache is complete, and in a process that waits for leader election, so that sums over processes are
+// right. A process counts from the start of its controller.
 //
 // The metrics:
 //
 //	machine_controller_machines_total{controller,provider}: gauge
-//		Machines that are looked after, by what provides their machine.
+//		Machines that are reconciled, by what provides their machine.
 //	machine_controller_machine_deployment_replicas{controller,state}: gauge
-//		Replicas of all MachineDeployments: desired, actual, ready and available, and those that frozen ones desire.
+//		Replicas of all MachineDeployments: desired, actual, ready and available, and the desired replicas of frozen MachineDeployments.
 //	machinist_machines{controller,phase}: gauge
-//		Machines that are looked after, by the phase in their status.
+//		Machines that are reconciled, by the phase in their status.
 type Metrics struct {
 	passes   *engine.Metrics
 	provider func(*contract.MachineState) string
@@ -49,21 +49,21 @@ type Metrics struct {
 	machines, replicas, phases *prometheus.Desc // computed when they are scraped
 
 	mu sync.Mutex
-	// active are the Reconcilers at work, and deployments the caches of WatchDeployments.
+	// active are the running Reconcilers, and deployments the caches of WatchDeployments.
 	active      map[*Reconciler]struct{}
 	deployments []deploymentSource
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// MetricsOptions change what Metrics say. The zero value is ready for use.
+// MetricsOptions configure Metrics. The zero value is ready for use.
 type MetricsOptions struct {
-	// Name is the value of the label controller on every series, so that several Metrics can be in one registry. Default "machine". Set it
-	// to the Options.Name of the Reconciler, and the label has the value of controller-runtime's own metrics.
+	// Name is the value of the label controller on every series, so that several Metrics can be in one registry. Default "machine". Set it to
+	// the Options.Name of the Reconciler to get the label value of controller-runtime's own metrics.
 	Name string
-	// Provider returns the value of the label provider. It is called for each Machine in each scrape, must be quick, must always return
-	// the same text for the same state, and must not return the name of an object. Default: the kind of the infrastructure object, or else
-	// the scheme of the provider ID, such as aws. An empty text becomes "none".
+	// Provider returns the value of the label provider. It is called for each Machine in each scrape, must be quick, must always return the
+	// same value for the same state, and must not return the name of an object. Default: the kind of the infrastructure object, or else the
+	// scheme of the provider ID, such as aws. An empty value becomes "none".
 	Provider func(*contract.MachineState) string
 }
 
@@ -85,7 +85,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	}
 }
 
-// ofPasses returns the metrics of the passes, nil without.
+// ofPasses returns the metrics of the passes, nil for nil Metrics.
 func (m *Metrics) ofPasses() *engine.Metrics {
 	if m == nil {
 		return nil
@@ -93,9 +93,9 @@ func (m *Metrics) ofPasses() *engine.Metrics {
 	return m.passes
 }
 
-// WatchDeployments adds the replicas of the MachineDeployments in a cache, which the caller starts, to the metrics; without it, that
-// metric does not exist. Call it when the program is set up, once per cache and kind. It asks the cache for an informer, so it needs list
-// and watch of the kind, as Wiring.Deployments has them, and fails when the kind is not installed; scrapes make no requests.
+// WatchDeployments adds the replicas of the MachineDeployments in a cache to the metrics; without it, that metric does not exist. The
+// caller starts the cache. Call it during setup, once per cache and kind. It gets an informer from the cache, so it needs list and watch of
+// the kind (see Wiring.Deployments), and fails when the kind is not installed; scrapes make no requests.
 func (m *Metrics) WatchDeployments(ctx context.Context, c cache.Cache, kind contract.MachineDeploymentKind) error {
 	if m == nil {
 		return nil
@@ -127,10 +127,10 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.collectCounts(context.Background(), to) //nolint:forbidigo // Prometheus gives a Collector no context
 }
 
-// Label values for what has no name of its own.
+// Label values for objects without a value.
 const (
 	labelNone       = "none"       // there is no value
-	labelUnreadable = "unreadable" // the object's content is not as its kind says
+	labelUnreadable = "unreadable" // the object does not match its kind
 )
 
 // providerOf is the default of MetricsOptions.Provider. A class is no provider: its name is the name of an object. A provider ID without a
@@ -152,7 +152,7 @@ type deploymentSource struct {
 	kind     contract.MachineDeploymentKind
 }
 
-// errNotCounted is returned while a cache is not complete: unread objects may exist, so nothing is reported.
+// errNotCounted is returned while a cache is not complete: nothing is reported, because unread objects may exist.
 var errNotCounted = errors.New("the cache is not synced")
 
 // activate counts the Machines of a Reconciler until the returned function is called.
@@ -167,8 +167,8 @@ func (m *Metrics) activate(r *Reconciler) (end func()) {
 	}
 }
 
-// collectCounts reports the counts of objects in caches. A replica that waits for leadership reports none, so that sums over replicas are
-// right, and neither does one whose caches are not complete.
+// collectCounts reports the counts of objects in caches. It reports none while this process waits for leadership, so that sums over
+// processes are right, and none while its caches are not complete.
 func (m *Metrics) collectCounts(ctx context.Context, to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,8 +221,8 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 	})
 }
 
-// countReplicas adds up the replicas of all MachineDeployments. Kinds that count by Machines have these numbers, others those of Nodes. An
-// absent number counts as zero.
+// countReplicas adds up the replicas of all MachineDeployments, counted by Machines or by Nodes as their kind does. A missing number counts
+// as zero.
 func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]int, error) {
 	byState := map[string]int{"desired": 0, "actual": 0, "ready": 0, "available": 0, "frozen": 0}
 	for _, source := range sources {

@@ -21,7 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// matchNode finds the Machine's Node, with respect to the claims of other Machines, and records a new one. A Machine whose infrastructure
+// matchNode finds the Machine's Node, considering the claims of other Machines, and records a new Node. A Machine whose infrastructure
 // object belongs to another controller has no Node, whatever its provider ID: the other controller labels, drains and deletes that Node.
 // gone: the instance no longer exists.
 func (s *Scope) matchNode(ctx context.Context, gone bool) error {
@@ -38,7 +38,7 @@ func (s *Scope) matchNode(ctx context.Context, gone bool) error {
 	if s.env.indexed {
 		known = func(node *corev1.Node) []noderef.Identity {
 			others, err := s.claimsOn(ctx, node)
-			unread = errors.Join(unread, err) // it may be asked about several Nodes
+			unread = errors.Join(unread, err) // it may be called for several Nodes
 			return others
 		}
 	}
@@ -46,7 +46,7 @@ func (s *Scope) matchNode(ctx context.Context, gone bool) error {
 	id.Deleting, id.Gone = s.Deleting(), gone
 	match := s.env.options.Matching.Resolve(id, s.Workload.Nodes, known)
 	if unread != nil {
-		s.NodesSynced = false // other Machines could not be read: this one must not take the Node
+		s.NodesSynced = false // other Machines could not be read: this Machine must not claim the Node
 		return unread
 	}
 	s.Node, s.matched = match, match.Node
@@ -72,8 +72,8 @@ func nodeStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.NodesErr
 }
 
-// isSameNode reports whether the Node that the API server returns for the recorded name is the Machine's: the recorded one, or its instance
-// after it has registered again.
+// isSameNode reports whether the live Node with the recorded name is the Machine's: the recorded Node, or its instance after it has
+// registered again.
 func isSameNode(node *corev1.Node, id noderef.Identity, rules noderef.Rules) bool {
 	if !noderef.ValidProviderID(id.ProviderID) {
 		return node.UID == id.Current.UID && node.UID != ""
@@ -81,9 +81,9 @@ func isSameNode(node *corev1.Node, id noderef.Identity, rules noderef.Rules) boo
 	return rules.Same(node.Spec.ProviderID, id.ProviderID) || rules.MayTouch(node, id.Current, id.ProviderID)
 }
 
-// confirmNoNode makes one request to confirm that the recorded Node is gone, when the index does not have it, before a stage of the
-// deletion is skipped. A Node that exists, and a request that fails, leave the Nodes unread. A Node whose deletion this Machine has
-// requested needs no confirmation.
+// confirmNoNode confirms with one request that the recorded Node is gone when it is missing in the index, before a stage of the deletion is
+// skipped. If the Node exists or the request fails, the Nodes count as unread. A Node whose deletion this Machine has requested needs no
+// confirmation.
 func (s *Scope) confirmNoNode(ctx context.Context) {
 	ref := s.State.Node
 	missing := slices.Contains([]noderef.Outcome{noderef.NotFound, noderef.Stale, noderef.NoProviderID}, s.Node.Outcome)
@@ -108,12 +108,13 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 	}
 }
 
-// identityOf returns what a Machine states about its Node.
+// identityOf returns the values of a Machine that identify its Node.
 func identityOf(state *contract.MachineState) noderef.Identity {
 	return noderef.Identity{Machine: state.Key, ProviderID: state.ProviderID, Current: state.Node}
 }
 
-// claimsOn returns the other Machines of the cluster that claim a Node. One that cannot be read claims nothing: it reports that itself.
+// claimsOn returns the other Machines of the cluster that claim a Node. A Machine that cannot be read claims nothing; its own pass reports
+// it.
 func (s *Scope) claimsOn(ctx context.Context, node *corev1.Node) (others []noderef.Identity, err error) {
 	for _, key := range engine.NodeKeys(s.cluster, node.Spec.ProviderID, node.Name, s.env.options.Matching) {
 		err = errors.Join(err, s.env.frame.Each(ctx, s.cluster.Namespace, key, func(obj client.Object) {
@@ -127,7 +128,7 @@ func (s *Scope) claimsOn(ctx context.Context, node *corev1.Node) (others []noder
 	return others, err
 }
 
-// otherClaimants maps a Machine to the others that claim the same Node: they may use it when this Machine is deleted or corrected.
+// otherClaimants maps a Machine to the others that claim the same Node: they may use the Node when this Machine is deleted or corrected.
 func (r *Reconciler) otherClaimants(ctx context.Context, obj client.Object) []reconcile.Request {
 	var state contract.MachineState
 	if r.kind.Adapter.Read(obj, &state) != nil {
@@ -138,7 +139,7 @@ func (r *Reconciler) otherClaimants(ctx context.Context, obj client.Object) []re
 	return slices.DeleteFunc(claimants, func(request reconcile.Request) bool { return request.NamespacedName == state.Key })
 }
 
-// propagateStep writes labels, annotations and taints to the Node, in one patch that only applies to the version that was read.
+// propagateStep writes labels, annotations and taints to the Node, in one patch that applies only to the version that was read.
 func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	node := s.Node.Node
 	if !s.NodesSynced || node == nil || node.DeletionTimestamp != nil {
@@ -160,7 +161,7 @@ func propagateStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, err
 }
 
-// desired is what the Machine propagates to its Node.
+// desired returns what the Machine propagates to its Node.
 func (s *Scope) desired() propagate.Desired {
 	d := propagate.Desired{
 		Labels: s.State.Labels, Annotations: s.State.Annotations,
@@ -181,15 +182,15 @@ func (s *Scope) desired() propagate.Desired {
 	return d
 }
 
-// outdatedTaint asks schedulers to prefer Nodes that are not about to be replaced. Rule: Cluster API proposal
-// 20230522, "NodeOutdatedRevisionTaint".
+// outdatedTaint tells schedulers to prefer Nodes that are not about to be replaced. Rule: Cluster API proposal 20230522,
+// "NodeOutdatedRevisionTaint".
 func outdatedTaint() corev1.Taint {
 	return corev1.Taint{Key: "node.cluster.x-k8s.io/outdated-revision", Effect: corev1.TaintEffectPreferNoSchedule}
 }
 
-// markOutdated adds the taint of an outdated revision to the desired state of a Node, or its absence, as the owner of the Machine has set
-// the condition UpToDate. While that is unknown, and during an update in place, the taint stays as it is; a Machine without an owner has
-// none.
+// markOutdated adds the taint of an outdated revision to the desired state of a Node, or its absence, according to the condition UpToDate,
+// which the owner of the Machine sets. The taint is not changed while the condition is unknown or during an update in place; a Machine
+// without an owner has no taint.
 func (s *Scope) markOutdated(d *propagate.Desired) {
 	owned := slices.ContainsFunc(s.State.OwnerReferences, engine.IsController)
 	switch c, _ := s.Condition(contract.ConditionUpToDate); {
@@ -200,8 +201,8 @@ func (s *Scope) markOutdated(d *propagate.Desired) {
 	}
 }
 
-// decideInterruptible reports whether a Node gets the label of one that can be interrupted. While its infrastructure could not be read,
-// the label stays as it is.
+// decideInterruptible reports whether a Node gets the label of an interruptible instance. While the infrastructure could not be read, the
+// label is not changed.
 func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 	switch infrastructure.Presence {
 	case external.NotReferenced, external.Absent:
@@ -210,7 +211,7 @@ func decideInterruptible(infrastructure external.Object, labelled bool) bool {
 	case external.Present:
 		layout := contract.LayoutsOf(infrastructure.Contract).InfraMachine
 		if layout == nil || infrastructure.Object == nil {
-			break // of a step of the embedder, which does not report it
+			break // set by a step of the embedder, which does not report it
 		}
 		said, _, err := layout.Interruptible.Get(infrastructure.Object.Object)
 		return said || (err != nil && labelled)

@@ -19,8 +19,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// nodeConditions returns NodeReady and NodeHealthy, from what the pass has read; none while the stored ones stay. Rule: Cluster API's
-// setNodeHealthyAndReadyConditions.
+// nodeConditions returns NodeReady and NodeHealthy from what the pass has read, and none if the stored ones must not change. Rule: Cluster
+// API's setNodeHealthyAndReadyConditions.
 func (s *Scope) nodeConditions() []metav1.Condition {
 	switch message := s.waitsForCluster(); {
 	case message != "":
@@ -33,8 +33,8 @@ func (s *Scope) nodeConditions() []metav1.Condition {
 	return bothOfNode(s.withoutNode())
 }
 
-// waitsForCluster returns what the Cluster still lacks before a Node can join, empty when it lacks nothing. The conditions of a Machine in
-// deletion with a known Node are about that Node: the Cluster may be deleted too.
+// waitsForCluster returns what the Cluster lacks before a Node can join, empty when it lacks nothing. For a Machine in deletion with a
+// known Node it is empty, because the conditions report that Node.
 func (s *Scope) waitsForCluster() string {
 	switch {
 	case s.Cluster.Presence != external.Present, s.Deleting() && (s.Node.Node != nil || s.State.Node.Name != ""):
@@ -46,14 +46,14 @@ func (s *Scope) waitsForCluster() string {
 	return ""
 }
 
-// bothOfNode sets NodeReady and NodeHealthy to the same status, reason and message.
+// bothOfNode returns NodeReady and NodeHealthy with the same status, reason and message.
 func bothOfNode(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 	return []metav1.Condition{
 		engine.Condition(contract.ConditionNodeReady, status, reason, message), engine.Condition(ConditionNodeHealthy, status, reason, message),
 	}
 }
 
-// withoutNode returns the status, reason and message of both conditions of a Machine that has no Node of its own.
+// withoutNode returns the status, reason and message of both conditions of a Machine without a Node.
 func (s *Scope) withoutNode() (metav1.ConditionStatus, string, string) {
 	id, node := s.State.ProviderID, s.State.Node.Name
 	switch outcome := s.Node.Outcome; {
@@ -81,7 +81,7 @@ func (s *Scope) withoutNode() (metav1.ConditionStatus, string, string) {
 	}
 }
 
-// claimed says which Machines claim one Node, and what to do.
+// claimed describes which Machines claim one Node, and how to fix it.
 func claimed(m noderef.Match, state *contract.MachineState) string {
 	others := make([]string, 0, len(m.Rivals))
 	for _, c := range m.Rivals {
@@ -91,7 +91,7 @@ func claimed(m noderef.Match, state *contract.MachineState) string {
 		"correct or delete those that are wrong", m.Other.Name, engine.Named(others), state.Key, m.Other.Spec.ProviderID)
 }
 
-// ambiguous says which Nodes have one provider ID and what to do.
+// ambiguous describes which Nodes have the same provider ID, and how to fix it.
 func ambiguous(m noderef.Match, id string) string {
 	names := make([]string, 0, len(m.Candidates))
 	for _, node := range m.Candidates {
@@ -100,7 +100,7 @@ func ambiguous(m noderef.Match, id string) string {
 	return fmt.Sprintf("several Nodes have spec.providerID %s: %s; delete those that are not this machine's", id, engine.Named(names))
 }
 
-// nodeReady is the Ready condition of a Node in the words of its Machine.
+// nodeReady returns the condition NodeReady from the Ready condition of a Node.
 func nodeReady(node *corev1.Node) metav1.Condition {
 	found := conditionOf(node, corev1.NodeReady)
 	reason := ReasonNodeReadyUnknown
@@ -121,7 +121,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 	return ready
 }
 
-// healthyNode is what NodeHealthy asks of a Node. Rule: Cluster API's NodeHealthy.
+// healthyNode are the statuses that NodeHealthy requires of a Node. Rule: Cluster API's NodeHealthy.
 var healthyNode = []corev1.NodeCondition{ //nolint:gochecknoglobals // an immutable table
 	{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
 	{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
@@ -129,7 +129,7 @@ var healthyNode = []corev1.NodeCondition{ //nolint:gochecknoglobals // an immuta
 	{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse},
 }
 
-// nodeHealthy summarizes the conditions of a Node that healthyNode names.
+// nodeHealthy summarizes the conditions of a Node that are in healthyNode.
 func nodeHealthy(node *corev1.Node) metav1.Condition {
 	var lines []string
 	bad := false
@@ -151,7 +151,7 @@ func nodeHealthy(node *corev1.Node) metav1.Condition {
 	return engine.Condition(ConditionNodeHealthy, metav1.ConditionTrue, ReasonNodeHealthy, "")
 }
 
-// conditionOf returns a condition of a Node, without a status when the Node does not have it.
+// conditionOf returns a condition of a Node, with an empty status if the Node does not have it.
 func conditionOf(node *corev1.Node, t corev1.NodeConditionType) corev1.NodeCondition {
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == t {
@@ -161,7 +161,7 @@ func conditionOf(node *corev1.Node, t corev1.NodeConditionType) corev1.NodeCondi
 	return corev1.NodeCondition{Type: t}
 }
 
-// finding is a condition of a Node that does not have its expected status.
+// finding describes a condition of a Node that does not have its expected status.
 func finding(f corev1.NodeCondition) string {
 	switch {
 	case f.Status == "":
@@ -172,15 +172,14 @@ func finding(f corev1.NodeCondition) string {
 	return f.Message
 }
 
-// unread returns why the Nodes are not known.
+// unread returns why the Nodes could not be read.
 func (s *Scope) unread() string { return cluster.Unread(s.cluster, s.NodesErr) }
 
-// isTold reports whether an event wakes the Machine when its Nodes, which are unread, can be read.
+// isTold reports whether an event will wake the Machine when its Nodes, which are unread, can be read.
 func (s *Scope) isTold() bool { return s.NodesErr != nil || s.cluster != types.NamespacedName{} }
 
 // nodesUnread returns the conditions of a Machine whose Nodes could not be read; keepUnread may restore the stored ones. It returns none,
-// so that they stay, while this process connects or lists for the first time, and in one that ends: its last passes know nothing about the
-// Node.
+// so that the stored ones do not change, during the first connection or list of this process, and while the process is stopping.
 func (s *Scope) nodesUnread() []metav1.Condition {
 	var down *cluster.NotConnectedError
 	early := !s.isTold() || errors.As(s.NodesErr, &down) && (down.Reason == cluster.ReasonConnecting || down.Reason == cluster.ReasonStopped)
@@ -204,8 +203,8 @@ func isUnreadYet(e external.Object) bool {
 	return e.Presence == external.Unread && (reason == "" || reason == external.ReasonCacheNotSynced)
 }
 
-// keepUnread restores the conditions of Nodes and of referenced objects that this pass could not read, for Options.ConnectionGrace from the
-// first such pass on.
+// keepUnread restores the conditions of Nodes and referenced objects that this pass could not read, for Options.ConnectionGrace after the
+// first such pass.
 func (s *Scope) keepUnread() {
 	s.SpareUnread(func(c metav1.Condition) bool {
 		switch c.Type {

@@ -24,7 +24,8 @@ func deleteNodeStage() Stage {
 	}
 }
 
-// whyNodeStays returns why a Node that may still exist is not deleted, empty when it is: only the recorded Node, with the same UID, is.
+// whyNodeStays returns why a Node that may still exist is not deleted, empty when it is. Only the recorded Node, with the same UID, is
+// deleted.
 func (s *Scope) whyNodeStays() string {
 	node, recorded := s.Node.Node, s.State.Node
 	switch {
@@ -41,11 +42,10 @@ func (s *Scope) whyNodeStays() string {
 	return s.nodeDoubt()
 }
 
-// confirmNodeToDelete asks the API server before the Node is left: about the Node that the index does not have, and about the
-// infrastructure where several Nodes have the provider ID.
+// confirmNodeToDelete confirms with the API server that a Node that is missing in the index is gone.
 //
-// Where several Nodes have the provider ID and nothing else is left of the instance, all of them are deleted. Without the index nothing is
-// known of the claims of other Machines, and they stay.
+// If several Nodes have the provider ID and the infrastructure is confirmed gone, all of them are deleted. Without the index they are not,
+// because the claims of other Machines are unknown.
 func (s *Scope) confirmNodeToDelete(ctx context.Context) error {
 	if s.Node.Outcome == noderef.Ambiguous && s.env.indexed {
 		gone, err := s.confirmInfrastructureGone(ctx)
@@ -60,7 +60,7 @@ func (s *Scope) confirmNodeToDelete(ctx context.Context) error {
 	return nil
 }
 
-// deleteNode makes one attempt, and waits for its effect. The Node's own event ends the wait.
+// deleteNode makes one attempt, and waits until an event of the Node shows its effect.
 func deleteNode(ctx context.Context, s *Scope) (Result, error) {
 	node := s.Node.Node
 	if s.Node.Record {
@@ -85,8 +85,8 @@ func deleteNode(ctx context.Context, s *Scope) (Result, error) {
 	return s.Wait(contract.ReasonDeletingNode, "Waiting for Node "+node.Name+" to be deleted"), nil
 }
 
-// nodeDeletionStarted is when the API server accepted the deletion of the Node, zero before. Until then the limit counts from the first
-// attempt that failed, or the first pass that could not read the Nodes, which the record of the deletion has.
+// nodeDeletionStarted returns when the API server accepted the deletion of the Node, zero before. Until then the limit counts from the
+// recorded start of the stage: the first attempt that failed, or the first pass that could not read the Nodes.
 func (s *Scope) nodeDeletionStarted() (at time.Time) {
 	if node := s.Node.Node; node != nil {
 		if at = s.memory.requested[node.UID].At; node.DeletionTimestamp != nil {
@@ -96,8 +96,8 @@ func (s *Scope) nodeDeletionStarted() (at time.Time) {
 	return at
 }
 
-// nodeDeletionLimit is the timeout in the Machine's spec. The default is for a Node that is not deleted, and not for a cluster that does
-// not answer.
+// nodeDeletionLimit returns the timeout in the Machine's spec. The default applies to a Node that is not deleted, not to a cluster that
+// does not respond.
 func (s *Scope) nodeDeletionLimit() time.Duration {
 	if !s.NodesSynced {
 		return s.State.NodeDeletionTimeout.Or(0)

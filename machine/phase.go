@@ -10,16 +10,16 @@ import (
 	"github.com/machinist-dev/machinist/phases"
 )
 
-// PhaseStep returns the step that computes the phase in the dialect of a table, from facts of a pass:
+// PhaseStep returns the step that computes the phase in the dialect of a table, from the facts of a pass:
 //
-//	steps, err := machine.Replace(machine.Steps(), machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
+//	steps := machine.Steps().Replace(machine.StepPhase, machine.PhaseStep(phases.Kubermatic(), machine.KubermaticFacts))
 //
-// The facts are read once in every pass, at its end, also of one that failed; they see what the pass has decided and must not change the
-// Scope. ClusterAPIFacts, KubermaticFacts and GardenerFacts return the facts that follow from a Machine; wrap one to add facts that only
-// you know, or write your own for a table of your own.
+// The facts are read once, at the end of every pass, even of a pass that failed. They may use the decisions of the pass, and must not
+// change the Scope. ClusterAPIFacts, KubermaticFacts and GardenerFacts return the facts that follow from a Machine; wrap one to add facts
+// of your own, or write one for a table of your own.
 //
-// The decision, with its reason and what is waited for, is in Scope.Phase from then on, for a closing step behind this one. The phase of a
-// paused Machine stays as it is. A nil table or function makes a step that New refuses.
+// Scope.Phase then has the decision, its reason and what is waited for; a closing step behind this one can use it. The phase of a paused
+// Machine does not change. New rejects the step for a nil table or function.
 func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step {
 	step := Step{Name: StepPhase, On: engine.InBoth, Closing: true}
 	if table == nil || facts == nil {
@@ -36,7 +36,7 @@ func PhaseStep[F comparable](table *phases.Table[F], facts func(*Scope) F) Step 
 	return step
 }
 
-// ClusterAPIFacts are the facts of a pass for the dialects of Cluster API.
+// ClusterAPIFacts returns the facts of a pass for the dialects of Cluster API.
 func ClusterAPIFacts(s *Scope) phases.Facts {
 	return phases.Facts{
 		Deleting:            s.Deleting(),
@@ -52,13 +52,13 @@ func ClusterAPIFacts(s *Scope) phases.Facts {
 // KubermaticInitializers is the annotation that stops Kubermatic's machine-controller from acting on a Machine while it is not empty.
 const KubermaticInitializers = "machine-controller.kubermatic.io/initializers"
 
-// KubermaticFacts are the facts of a pass for Kubermatic's dialect, as far as they follow from a Machine.
+// KubermaticFacts returns the facts of a pass for Kubermatic's dialect, as far as they follow from a Machine.
 //
 //   - Valid: bootstrap data or an instance exists, and neither is created from an invalid spec; or the Driver of WithDriver has accepted
 //     the spec. If you validate earlier, set it.
-//   - Held: the Machine has KubermaticInitializers, or is paused; PhaseStep leaves a paused one as it is.
-//   - NodeWasReady: the Node is Ready, or the status remembers that the Machine was Running with this Node. If that write was lost,
-//     the Machine is Joining until the Node is Ready again.
+//   - Held: the Machine has KubermaticInitializers, or is paused; PhaseStep does not change the phase of a paused Machine.
+//   - NodeWasReady: the Node is Ready, or the stored phase is Running with this Node. If the write of that phase was lost, the Machine is
+//     Joining until the Node is Ready again.
 //   - Gone: the finalizer is removed in this pass. The phase is visible only if there are other finalizers.
 func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 	f := phases.KubermaticFacts{
@@ -75,14 +75,14 @@ func KubermaticFacts(s *Scope) phases.KubermaticFacts {
 	return f
 }
 
-// GardenerFacts are the facts of a pass for Gardener's dialect, as far as they follow from a Machine.
+// GardenerFacts returns the facts of a pass for Gardener's dialect, as far as they follow from a Machine.
 //
 //   - CreateFailed: a failure was recorded (Scope.SetFailure) and there is no instance. Clear it before the next attempt.
 //   - Healthy: NodeReady and NodeHealthy are True.
-//   - Joined: the status remembers a phase that only a Machine whose Node was healthy has.
-//   - WasFailed: the status remembers that the Machine was Failed with this Node.
-//   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. The end of an update that succeeded is
-//     a healthy Node.
+//   - Joined: the stored phase is one that only a Machine with a once healthy Node has.
+//   - WasFailed: the stored phase is Failed, with this Node.
+//   - UpdateStarted: the condition Updating is True; UpdateFailed: with ReasonInPlaceUpdateFailed. A healthy Node ends an update that
+//     succeeded.
 //
 // If you add a timeout, request another pass when it ends (Result.RequeueAfter in a step of your own).
 func GardenerFacts(s *Scope) phases.GardenerFacts {
@@ -108,8 +108,8 @@ func (s *Scope) hasInstance() bool {
 	return noderef.ValidProviderID(s.State.ProviderID) || s.State.InfrastructureReady.Or(false)
 }
 
-// remembers reports whether the stored phase is one that a Machine only reaches with its Node. The earlier phase of a Machine is recorded
-// nowhere else; after a change of its Node in this pass it does not count.
+// remembers reports whether the stored phase is one of the given phases, which a Machine only reaches with its Node. The phase is the only
+// record of that; it does not count after a change of the Node in this pass.
 func (s *Scope) remembers(words ...phases.Phase) bool {
 	return s.State.Node.Name != "" && s.Update.Node.Keeps() && slices.Contains(words, phases.Phase(s.State.Phase))
 }

@@ -9,39 +9,38 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// Policy holds the decisions that an embedder can replace one by one. A nil member decides as Cluster API does, unless its comment says
-// something else. The functions are called in every pass that needs them, from several goroutines, and must not block; they must not
-// keep or change their arguments. The Policy must not be changed after New.
+// Policy holds the decisions that an embedder can replace one by one. A nil member decides as Cluster API does, unless its comment states
+// otherwise. The functions are called in every pass that needs them, from several goroutines, and must not block; they must not keep or
+// change their arguments. The Policy must not be changed after New.
 //
 // # Deletion
 //
 // The deletion of a Machine has these stages, and the condition Deleting names the current one: pre-drain hooks, drain, volumes,
-// pre-terminate hooks, infrastructure, bootstrap data, Node, finalizer. Stages that follow each other at once cost one pass and one write.
+// pre-terminate hooks, infrastructure, bootstrap data, Node, finalizer. Consecutive stages that need not wait cost one pass and one write.
 // Every pass checks the hooks. Drain and volumes are done once, recorded by the Node's UID, and not started again after the wait for
 // pre-terminate hooks, because those may shut down the cluster's API server.
 //
 // A Node that was recorded or matched, and is not drained or not deleted, is always reported by an event with the reason
-// (EventNodeNotDrained, EventNodeNotDeleted, or that of the stage whose limit was reached). How far a deletion is, is recorded in
-// contract.DeletionAnnotation, and the starts of drain and wait for volumes where Cluster API's controller has them. The record of another
-// deletion, in a backup that was restored, is removed and counts for nothing.
+// (EventNodeNotDrained, EventNodeNotDeleted, or that of the stage whose limit was reached). The progress of a deletion is recorded in
+// contract.DeletionAnnotation, and the starts of the drain and of the wait for volumes also in the fields of Cluster API's controller. The
+// record of another deletion, from a restored backup, is removed and ignored.
 //
-// Several Nodes with the provider ID of the Machine are of one instance, as after a change of its host name: the recorded one is drained,
-// and all that no other Machine claims are deleted when the instance is gone. While none is recorded, the drain waits for a person, or for
-// its limit.
+// Several Nodes with the provider ID of the Machine belong to one instance, as after a change of its host name: the recorded Node is
+// drained, and all Nodes that no other Machine claims are deleted when the instance is gone. If none is recorded, the drain waits for a
+// person or for its limit.
 //
-// A Machine whose Cluster object no longer exists can be deleted: infrastructure, bootstrap data and finalizer are removed, the Node
-// stays with its cluster. A Node that was only found, by its provider ID, after the deletion of its instance began is recorded and then
-// deleted like any other.
+// A Machine whose Cluster object no longer exists can be deleted: infrastructure, bootstrap data and finalizer are removed, and the Node is
+// not touched. A Node that is first matched after the deletion of its instance began is recorded and then deleted like any other.
 //
 // After the drain, the deletion waits for volumes that are still attached to the Node, according to the VolumeAttachments of the Node's
-// cluster and the Node itself; package drain's VolumePlanner documents which of them count. The wait ends with the limit in the Machine's
-// spec, with the annotation contract.ExcludeVolumeDetach, or when the kubelet has not answered for five minutes.
+// cluster and the Node itself; drain.VolumePlanner documents which of them count. The wait ends with the limit in the Machine's spec, with
+// the annotation contract.ExcludeVolumeDetach, or when the kubelet has not responded for five minutes.
 type Policy struct {
-	// DrainRules returns the rules for draining the Node of a Machine and for waiting for its volumes; nil, and a nil result, mean those
+	// DrainRules returns the rules for draining the Node of a Machine and for waiting for its volumes; nil, and a nil result, mean the rules
 	// of the Drainer. An error delays the drain and is retried with back-off. A result must not be changed later.
 	DrainRules func(context.Context, *Scope) ([]drain.Rule, error)
-	// DrainPolicy decides how drains escalate, and what happens to the pods of a Node that does not answer or whose instance is off. Nil:
-	// drain.DefaultPolicy, which evicts without a limit; when the kubelet has not answered for five minutes, it reduces grace periods to a
+	// DrainPolicy decides how drains escalate, and what happens to the pods of a Node that does not respond or whose instance is off. Nil:
+	// drain.DefaultPolicy, which evicts without a limit; when the kubelet has not responded for five minutes, it reduces grace periods to a
 	// second and does not wait for pods that do not end. New validates it.
 	DrainPolicy *drain.Policy
 }
@@ -54,19 +53,19 @@ const (
 	careUnknown nodeCare = iota
 	// careDrainAndDelete: the Node is drained, its volumes are waited for, and it is deleted at the end.
 	careDrainAndDelete
-	// careNone: the Node is left as it is, because it is deleted with its cluster or because there is none. Hooks, infrastructure and
-	// bootstrap data are processed as usual.
+	// careNone: the Node is neither drained nor deleted, because it is deleted with its cluster or because there is none. Hooks,
+	// infrastructure and bootstrap data are processed as usual.
 	careNone
 )
 
-// decideNodeCare returns the decision about the Node, and the reason for it in words. hasNode: a Node was matched, now or before, or may
-// exist and could not be read. The rule is Cluster API's: a Node is neither drained nor deleted when it is deleted with its cluster, or
-// when this deletion leaves the cluster without a control plane. Unlike Cluster API, it decides nothing from objects that could not be
-// read or are not counted. The Node of a Machine without a Cluster is drained and deleted.
+// decideNodeCare returns the decision about the Node, and its reason. hasNode: a Node was matched, now or before, or may exist and could
+// not be read. Rule: Cluster API's. A Node is neither drained nor deleted when it is deleted with its cluster, or when this deletion leaves
+// the cluster without a control plane. Unlike Cluster API, objects that could not be read or counted decide nothing. The Node of a Machine
+// without a Cluster is drained and deleted.
 //
-// When the Node is left as it is, pre-drain hooks, drain, volumes and the Node's deletion are skipped. The Machines of a control plane are
-// counted when they are of the Cluster's API group, or of this kind; when they are not counted, the Node is drained and deleted unless
-// the Cluster is being deleted.
+// For careNone, pre-drain hooks, drain, volumes and the Node's deletion are skipped. The Machines of a control plane are counted when they
+// are of the Cluster's API group, or of this kind; when they are not counted, the Node is drained and deleted unless the Cluster is being
+// deleted.
 func decideNodeCare(view external.ClusterView, hasNode bool) (nodeCare, string) {
 	switch {
 	case !hasNode:
@@ -83,8 +82,8 @@ func decideNodeCare(view external.ClusterView, hasNode bool) (nodeCare, string) 
 	return careBesideControlPlane(view)
 }
 
-// careBesideControlPlane decides in a Cluster that is not being deleted. When its control plane object does not exist there may still be
-// control plane Machines, so those are counted then too. Machines that are not counted may exist.
+// careBesideControlPlane decides in a Cluster that is not being deleted. Control plane Machines may exist even if the control plane object
+// does not, so they are counted then too.
 func careBesideControlPlane(view external.ClusterView) (nodeCare, string) {
 	plane := view.ControlPlane
 	members, known := view.ActiveControlPlaneMachines.Get()
@@ -112,7 +111,7 @@ func because(p external.Problem) string {
 	return ": " + p.Message
 }
 
-// decidedCare returns the decision about the Node in this pass, which is made once.
+// decidedCare returns the decision about the Node, which is made once per pass.
 func (s *Scope) decidedCare() nodeCare {
 	if s.care != careUnknown || s.contested {
 		return s.care
@@ -124,7 +123,7 @@ func (s *Scope) decidedCare() nodeCare {
 	return s.care
 }
 
-// clusterOrUnread returns the Cluster, as unread when it could not be read.
+// clusterOrUnread returns the Cluster, marked as unread when it could not be read.
 func (s *Scope) clusterOrUnread() external.ClusterView {
 	if s.ClusterErr != nil {
 		return external.ClusterView{Presence: external.Unread}
@@ -132,9 +131,9 @@ func (s *Scope) clusterOrUnread() external.ClusterView {
 	return s.Cluster
 }
 
-// mayHaveNode reports whether there is a Node, or may be one that could not be looked up. Without an initialized control plane no Node can
-// have joined, and a Machine whose infrastructure belongs to another controller has none. A backup that was restored without status may
-// have kept the UID of the Node, in an annotation, and neither its name nor that the control plane was initialized.
+// mayHaveNode reports whether there is a Node, or may be one that could not be read. Without an initialized control plane no Node can have
+// joined, and a Machine whose infrastructure belongs to another controller has none. A backup that was restored without status may have
+// retained only the UID of the Node, in an annotation.
 func (s *Scope) mayHaveNode() bool {
 	switch {
 	case s.Infrastructure.Foreign:
@@ -148,7 +147,7 @@ func (s *Scope) mayHaveNode() bool {
 	return !uninitialized && noderef.ValidProviderID(s.State.ProviderID)
 }
 
-// waysOut is what a person can do about a stage that waits for its Node. unread: its Nodes cannot be read.
+// waysOut describes what a person can do about a stage that waits for its Node. unread: its Nodes cannot be read.
 func (s *Scope) waysOut(stage Stage, unread bool) string {
 	way := "; to go on without, " + stage.exits
 	if unread && s.ClusterKey().Name != "" {

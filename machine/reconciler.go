@@ -17,7 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// Workload is the access to the Nodes of one cluster; see package workload.
+// Workload is the access to the Nodes of one cluster; see cluster.Workload.
 type Workload = cluster.Workload
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
@@ -25,9 +25,9 @@ type Workload = cluster.Workload
 type Ports struct {
 	engine.Ports
 
-	// Workload is the cluster of all Machines; where NodesOf is set, that of Machines that name no cluster. Events of its Nodes wake Machines
-	// if Workload.Nodes has a Source as a cluster.NodeIndex does. Its Client defaults to Ports.Client, and its APIReader to Ports.APIReader
-	// where the Client is not set.
+	// Workload is the cluster of all Machines, or, if NodesOf is set, of Machines without a cluster name. Events of its Nodes wake Machines if
+	// Workload.Nodes has a Source, as a cluster.NodeIndex does. Its Client defaults to Ports.Client; without a Client, its APIReader defaults
+	// to Ports.APIReader.
 	Workload Workload
 
 	// NodesOf returns the access to the Nodes of a workload cluster; nil means that all Nodes are those of Ports.Workload. A Machine's
@@ -35,15 +35,14 @@ type Ports struct {
 	// goroutines, and must not block.
 	//
 	// An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the Nodes cannot be read now: a condition has the
-	// error's text, which should stay the same while the state does, and the Machine waits for WorkloadEvents. Steps that need no Node
-	// continue meanwhile, and in a deletion, drain and Node deletion wait, and Deleting says what for. NodeReady and NodeHealthy become
-	// Unknown (ConnectionDown, InspectionFailed), and known ones only after Options.ConnectionGrace. Any other error is retried with
-	// back-off.
+	// error's text, which should change only with the state, and the Machine waits for WorkloadEvents. Steps that need no Node continue. In a
+	// deletion, drain and Node deletion wait, and Deleting names the reason. NodeReady and NodeHealthy become Unknown (ConnectionDown,
+	// InspectionFailed), and known ones only after Options.ConnectionGrace. Any other error is retried with back-off.
 	//
-	// Machines of different clusters never compete for one Node, so two names must not refer to the same cluster: where all Machines have
-	// their Nodes in one, leave NodesOf nil. The function cluster.NodesOf returns one for a cluster.Clusters.
+	// Machines of different clusters never compete for one Node, so two names must not refer to the same cluster: if all Machines have their
+	// Nodes in one cluster, leave NodesOf nil. cluster.NodesOf returns such a function for a cluster.Clusters.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
-	// WorkloadEvents returns a source that enqueues what the mapper returns for a cluster whenever the result of NodesOf for it changes.
+	// WorkloadEvents returns a source that enqueues the mapper's result for a cluster whenever the result of NodesOf for it changes.
 	// cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
 }
@@ -52,19 +51,18 @@ type Ports struct {
 type Options struct {
 	// Options are those of all kinds. Its Metrics must be nil: the ones below contain them.
 	//
-	// Machines that WatchFilter excludes still count as Machines of a control plane, and when they claim a Node. Where the cache has no
-	// other Machine of a control plane, for example because of its label selector, the API server is asked, because the Node of a Cluster
-	// without control plane Machines is not drained.
+	// Machines that WatchFilter excludes still count as Machines of a control plane, and when they claim a Node. If the cache has no other
+	// Machine of a control plane, for example because of its label selector, the Reconciler lists them from the API server, because the Node
+	// of a Cluster without control plane Machines is not drained.
 	engine.Options
 
-	// Steps replace the default steps; see Steps. Nil means the default; with an empty list that is not nil, a pass does nothing.
+	// Steps replace the default steps; see Steps. Nil means the default; with an empty, non-nil list, a pass does nothing.
 	Steps engine.Steps[*Scope]
-	// ConnectionGrace is how long NodeReady and NodeHealthy, BootstrapConfigReady and InfrastructureReady stay as they are, unless they are
-	// Unknown, when what they are about cannot be read: the workload cluster is not connected, and a restart of its API server does not
-	// change the Nodes, or a kind is listed for the first time. It counts from the first pass of a process that cannot read. Then they
-	// become Unknown. Default engine.DefaultConnectionGrace; negative: at once.
+	// ConnectionGrace is how long NodeReady, NodeHealthy, BootstrapConfigReady and InfrastructureReady keep a known status while their objects
+	// cannot be read: while the workload cluster is not connected, or a kind is listed for the first time. Then they become Unknown. It counts
+	// from the first pass of a process that cannot read. Default engine.DefaultConnectionGrace; negative: at once.
 	ConnectionGrace time.Duration
-	// Policy holds decisions that an embedder can replace. The zero value decides as Cluster API does.
+	// Policy holds the decisions that an embedder can replace. The zero value decides as Cluster API does.
 	Policy Policy
 	// Matching defines which Node belongs to a Machine. Default: an equal provider ID, and nothing else. Ports.Workload.Nodes must be an
 	// index for the same rules.
@@ -90,7 +88,7 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 	return o
 }
 
-// shared are the options that all kinds have, with the part of the metrics that counts passes.
+// shared returns the options that all kinds have, with the part of the metrics that counts passes.
 func (o Options) shared() engine.Options {
 	o.Options.Metrics = o.Metrics.ofPasses()
 	return o.Options
@@ -110,7 +108,7 @@ type Reconciler struct {
 	ports   Ports
 	options Options
 	memory  *engine.Memory[recollection]
-	// startsElsewhere are the stages of a deletion whose starts the kind has fields for.
+	// startsElsewhere are the stages of a deletion for whose starts the kind has fields.
 	startsElsewhere []string
 	indexed         bool // the cache has the index of Machines that claim a Node
 	// neverSet are the conditions that no step sets.
@@ -122,8 +120,7 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler. It reports all errors in its inputs at once and makes no request. Most callers want SetupWithManager, which
-// fills the ports from a manager. A kind that does not store the values that the steps need is rejected, see contract.CheckKind; limits of
-// the policy add to these.
+// fills the ports from a manager. New rejects a kind that does not store the values that the steps need, see contract.CheckKind.
 func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kind)
 	wrong := []error{validateSteps(options.Steps), options.Policy.DrainPolicy.Validate()}
@@ -178,7 +175,7 @@ func (r *Reconciler) begin(ctx context.Context, s *Scope) {
 	s.lookUpCluster(ctx)
 }
 
-// clusterOf is the cluster of a Machine's Node; the zero name is that of Ports.Workload.
+// clusterOf returns the cluster of a Machine's Node; the zero name means Ports.Workload.
 func (r *Reconciler) clusterOf(state *contract.MachineState) types.NamespacedName {
 	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
 }

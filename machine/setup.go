@@ -17,11 +17,11 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are those of the
-// manager's own cluster; it drains them, and records events through the manager. It reads no Clusters. To use other parts, such as
-// Clusters or Nodes in workload clusters, fill Ports and call New and AddToManager.
+// SetupWithManager adds a Reconciler for Machines of one kind to a manager, before the manager is started. Its Nodes are in the manager's
+// own cluster; it drains them, and records events through the manager. It reads no Clusters. To use other parts, such as Clusters or Nodes
+// in workload clusters, fill Ports and call New and AddToManager.
 //
-// The error names what is missing. The required rights are PolicyRules and NodePolicyRules, with Drains and Events.
+// The error names missing parts. The required rights are PolicyRules and NodePolicyRules, with Drains and Events.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind, options Options) (*Reconciler, error) {
 	return engine.Setup(ctx, mgr, &options.Recorder, options.withDefaults(kind).Name, func() (*Reconciler, error) {
 		ports, err := PortsFromManager(ctx, mgr, options)
@@ -33,8 +33,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kind contract.Kind,
 }
 
 // PortsFromManager returns ports for Machines and Nodes of the manager's own cluster. It indexes Nodes by Options.Matching, and uses no
-// other option. It adds the drain runner to the manager, which also watches volumes; that costs nothing before the first drain.
-// Reconcilers in one manager should share the result, and Matching.
+// other option. It adds the drain runner to the manager, which also watches volumes; this costs nothing before the first drain. Reconcilers
+// in one manager should share the result and Matching.
 func PortsFromManager(ctx context.Context, mgr ctrl.Manager, options Options) (Ports, error) {
 	w, err := cluster.WorkloadOptions{Matching: options.Matching}.FromManager(ctx, mgr)
 	if err != nil {
@@ -43,8 +43,7 @@ func PortsFromManager(ctx context.Context, mgr ctrl.Manager, options Options) (P
 	return Ports{Ports: engine.PortsFromManager(mgr), Workload: w}, nil
 }
 
-// AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager
-// is started.
+// AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 //
 // A Machine is reconciled when its Node joins, is deleted, replaced or cordoned, and when the Node's labels, annotations, taints,
 // addresses, node info or the status of a condition changes.
@@ -72,7 +71,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-// Wiring describes the parts of a Reconciler that need rights. A zero member means that the Reconciler has no such part: with only Kind
+// Wiring describes the parts of a Reconciler that need rights. A zero member means that the Reconciler has no such part. If only Kind is
 // set, it neither drains nor records events, and its Machines reference no objects.
 type Wiring struct {
 	// Kind is the kind of the Machines. Its GVK, Resource and StatusSubresource are used.
@@ -91,7 +90,7 @@ type Wiring struct {
 	Deployments []schema.GroupResource
 	// DrainRules: Policy.DrainRules are [MachineDrainRules].
 	DrainRules bool
-	// Drains: the Reconciler drains Nodes and waits for volumes, as with [SetupWithManager] and workload.Setup.
+	// Drains: the Reconciler drains Nodes and waits for volumes, as with [SetupWithManager] and cluster.WorkloadOptions.
 	Drains bool
 	// Events: Options.Recorder is one of a manager, as with [SetupWithManager].
 	Events bool
@@ -100,10 +99,10 @@ type Wiring struct {
 	OwnerReferencesEnforced bool
 }
 
-// PolicyRules are the rights that a Reconciler needs in the cluster of the Machines. If the Nodes are in the same cluster, it also needs
-// [NodePolicyRules] there. If they are in workload clusters, it needs [NodePolicyRules] and cluster.ConnectionPolicyRules in those, and the
-// rights of the cluster.Access, such as cluster.PolicyRules, in the cluster of the Machines. They are values because an operator's own
-// generator does not read the Kubebuilder markers of a dependency. contract.MergePolicyRules joins them with others.
+// PolicyRules returns the rights that a Reconciler needs in the cluster of the Machines. If the Nodes are in the same cluster, it also
+// needs [NodePolicyRules] there. If they are in workload clusters, it needs [NodePolicyRules] and cluster.ConnectionPolicyRules in those,
+// and the rights of the cluster.Access, such as cluster.PolicyRules, in the cluster of the Machines. The rights are values because
+// generators do not read the Kubebuilder markers of a dependency. contract.MergePolicyRules merges them with others.
 //
 //   - Machines: list, watch and patch, and patch on the status if that is a subresource;
 //   - References: list and watch; patch, to own them; delete by UID; get, to confirm that a deleted object is gone;
@@ -126,9 +125,9 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(lists...)
 }
 
-// NodePolicyRules are the rights that a Reconciler needs in the cluster of the Nodes, which is the cluster of the Machines or a workload
-// cluster: to find, label, taint and delete Nodes, to confirm that one is gone, to drain them, and to read the labels of Namespaces for
-// MachineDrainRules. Every verb is used; some are used only when a Node does not answer or cannot be found.
+// NodePolicyRules returns the rights that a Reconciler needs in the cluster of the Nodes, which is the cluster of the Machines or a
+// workload cluster: to find, label, taint and delete Nodes, to confirm that one is gone, to drain them, and to read the labels of
+// Namespaces for MachineDrainRules. Every verb is used; some are used only when a Node does not respond or cannot be found.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return cluster.WorkloadPolicyRules(cluster.WorkloadWiring{Writes: true, Drains: w.Drains, Namespaces: w.Drains && w.DrainRules})
 }

@@ -16,48 +16,48 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// Stage is one stage of a deletion. A deletion passes through its stages in the order of the list of steps, and looks at each in every
-// pass: one is left out, waits for what it needs, is at work, is over its limit, or is done. A stage of your own has a limit of its own:
+// Stage is one stage of a deletion. A deletion processes its stages in the order of the list of steps, and checks each in every pass: a
+// stage is excluded, waits for what it needs, runs, is over its limit, or is done. A stage of your own can have its own limit:
 //
 //	steps := machine.Steps().InsertBefore(machine.StepDrain, machine.Stage{Name: "backup", Reason: "Backup", Limit: ..., Run: ...}.Step())
 type Stage struct {
-	// Name is that of the step, and of the stage in the record of the deletion.
+	// Name is the name of the step, and of the stage in the record of the deletion.
 	Name string
-	// Reason is that of the condition Deleting while the stage waits.
+	// Reason is the reason of the condition Deleting while the stage waits.
 	Reason string
-	// Excluded returns why a Machine goes without the stage, and an empty text when it does not. An event reports it. Nil: no Machine does.
+	// Excluded returns why a Machine skips the stage, and an empty text otherwise. An event reports it. Nil: no Machine skips it.
 	Excluded func(*Scope) string
-	// Limit returns how long the stage may take, from the first pass on in which it waits; zero for as long as it takes. When it is over, the
-	// deletion goes on without the stage, and a Warning event reports that. Nil: no limit.
+	// Limit returns how long the stage may take, from the first pass in which it waits; zero for no limit. When it is over, the deletion
+	// continues without the stage, and a Warning event reports that. Nil: no limit.
 	Limit func(*Scope) time.Duration
-	// Needs returns what the stage waits for before it can run, as a sentence, and an empty text when it has all. Nil: nothing.
+	// Needs returns what the stage must wait for before it can run, as a sentence, and an empty text for nothing. Nil: nothing.
 	Needs func(*Scope) string
-	// Run makes one pass of the stage. It returns Scope.Wait with a message while the stage is at work, and the zero Result when it is done.
-	// It is called in each pass until the finalizer is removed, unless the stage has waited and is done, which is recorded if it has a limit.
+	// Run makes one pass of the stage. It returns Scope.Wait with a message until the stage is done, and then the zero Result. It is called in
+	// each pass until the finalizer is removed, unless the stage has waited and is done, which is recorded if it has a limit.
 	Run func(context.Context, *Scope) (Result, error)
 
-	// care: the stage needs to know whether the Node is drained and deleted. nodes: it needs the Nodes. confirm makes the requests without
-	// which they are not known.
+	// care: the stage needs the decision whether the Node is drained and deleted. nodes: it needs the Nodes. confirm makes the requests that
+	// confirm them.
 	care, nodes bool
 	confirm     func(*Scope, context.Context) error
-	// done reports that nothing is left to do, without a word. after is called when the deletion goes on behind the stage.
+	// done reports that nothing is left to do, without an event. after is called when the deletion continues behind the stage.
 	done  func(*Scope) bool
 	after func(*Scope)
-	// started is when the limit began to count; nil and zero: when the stage began. last: the instance is gone before, and Run makes an
-	// attempt also when the limit is over, which may have passed while the Nodes were unread.
+	// started returns when the limit began to count; nil and zero: when the stage began. last: the instance is already gone, and Run makes an
+	// attempt even when the limit is over, because it may have passed while the Nodes were unread.
 	started func(*Scope) time.Time
 	last    bool
-	// left and failed are the reasons of the events about a stage that a Machine goes without and about one that is over its limit, none
-	// without left. failure is the text of the second one, with the Node's name and the reason.
+	// left and failed are the reasons of the events about a skipped stage and about a stage over its limit; no event without left. failure is
+	// the text of the second event, with the Node's name and the reason.
 	left, failed, failure, action string
-	// exits is what a person can do about a stage that waits for its Node.
+	// exits describes what a person can do about a stage that waits for its Node.
 	exits string
 }
 
 // Reasons of the events about a Stage of an embedder.
 const (
-	EventStageExcluded = "DeletionStageExcluded" // a Machine goes without the stage; the note says why
-	EventStageFailed   = "DeletionStageFailed"   // the stage is over its limit, and the deletion goes on
+	EventStageExcluded = "DeletionStageExcluded" // a Machine skips the stage; the note has the reason
+	EventStageFailed   = "DeletionStageFailed"   // the stage is over its limit, and the deletion continues
 	actionDelete       = "Delete"
 )
 
@@ -66,20 +66,21 @@ func (stage Stage) Step() Step {
 	return Step{Name: stage.Name, On: engine.InDeletion, Run: stage.run}
 }
 
-// stageFacts are what decideStage depends on.
+// stageFacts are the inputs of decideStage.
 type stageFacts struct {
-	// CareUnknown is why it is not known whether the Node is drained and deleted, empty when it is known or does not matter.
+	// CareUnknown is why it is unknown whether the Node is drained and deleted, empty when it is known or does not matter.
 	CareUnknown string
 	Excluded    string
 	Done        bool
-	// Needs is what the stage waits for. Unread is why the Nodes, which it needs, are unread.
+	// Needs is what the stage waits for. Unread is why the Nodes, if the stage needs them, are unread.
 	Needs, Unread string
-	// Started is when the stage began, zero before; Limit is how long it may take, zero for no limit. Last: one attempt is made after that.
+	// Started is when the stage began, zero before; Limit is how long it may take, zero for no limit. Last: one attempt is made after the
+	// limit.
 	Started time.Time
 	Limit   time.Duration
 	Last    bool
-	// ClusterGone: the Cluster is gone or being deleted. InstanceGone: the provider, or the API server about the infrastructure object,
-	// reported that the instance no longer exists. PoweredOff: it is off. Neither counts where the Node is deleted: that comes last.
+	// ClusterGone: the Cluster is gone or being deleted. InstanceGone: the provider, or the API server for the infrastructure object, has
+	// reported that the instance no longer exists. PoweredOff: it is off. The last two are not set for the stage that deletes the Node.
 	ClusterGone, InstanceGone, PoweredOff bool
 	Now                                   time.Time
 }
@@ -89,17 +90,17 @@ type stageAction uint8
 const (
 	// stageRuns: one pass of the stage is made.
 	stageRuns stageAction = iota
-	// stageExcluded: the Machine goes without it. stageDone: nothing is left to do.
+	// stageExcluded: the Machine skips the stage. stageDone: nothing is left to do.
 	stageExcluded
 	stageDone
-	// stageWaits for what it needs, stageUnread for the Nodes.
+	// stageWaits: the stage waits for what it needs. stageUnread: it waits for the Nodes.
 	stageWaits
 	stageUnread
-	// stageOver: the deletion goes on without it, because of its limit or because it cannot be done any more.
+	// stageOver: the deletion continues without the stage, because of its limit or because it cannot be done any more.
 	stageOver
 )
 
-// decideStage decides about a stage of a deletion, and returns the reason in words. What is unread is neither absent nor done.
+// decideStage decides about a stage of a deletion, and returns the reason. Facts that are unread are neither absent nor done.
 func decideStage(f stageFacts) (stageAction, string) {
 	over := limitReached(f.Started, f.Limit, f.Now)
 	switch {
@@ -124,7 +125,7 @@ func decideStage(f stageFacts) (stageAction, string) {
 	return stageRuns, ""
 }
 
-// whyWithoutNodes returns why a deletion goes on without a stage whose Nodes cannot be read, empty while it waits for them. An instance
+// whyWithoutNodes returns why a deletion continues without a stage whose Nodes cannot be read, empty while it waits for them. An instance
 // that is gone or off runs no Pods that could be drained.
 func (f stageFacts) whyWithoutNodes(over bool) string {
 	switch {
@@ -154,7 +155,7 @@ func (stage Stage) run(ctx context.Context, s *Scope) (Result, error) {
 	return result, err
 }
 
-// decided does what was decided about a stage.
+// decided carries out the decision about a stage.
 func (stage Stage) decided(ctx context.Context, s *Scope) (Result, error) {
 	facts := s.stageFacts(stage)
 	switch action, why := decideStage(facts); action {
@@ -182,11 +183,11 @@ func (stage Stage) times(s *Scope) (started time.Time, limit time.Duration) {
 	return started, limit
 }
 
-// pass runs the work of a stage. The start of one with a limit is recorded when it waits, and the end of an embedder's that has waited: no
-// later pass reports that it is over its limit.
+// pass runs a stage. If the stage has a limit, its start is recorded when it waits. The end of an embedder's stage that has waited is
+// recorded too, so that no later pass reports it as over its limit.
 func (stage Stage) pass(ctx context.Context, s *Scope) (Result, error) {
 	result, err := stage.Run(ctx, s)
-	started, limit := stage.times(s) // after Run, which may have found out that the Nodes cannot be read
+	started, limit := stage.times(s) // after Run, which may have found that the Nodes cannot be read
 	switch waits := result.Stop || err != nil; {
 	case waits && stage.last && limitReached(started, limit, s.Now):
 		why := notWithin(limit)
@@ -231,15 +232,15 @@ func (s *Scope) stageFacts(stage Stage) stageFacts {
 	}
 	if stage.nodes && !s.NodesSynced {
 		f.Unread = s.unread()
-		if f.Limit <= 0 && s.State.Node == (contract.NodeRef{}) { // it may never have had a Node, and then the limit of the drain is that of all
+		if f.Limit <= 0 && s.State.Node == (contract.NodeRef{}) { // it may never have had a Node, so the limit of the drain applies to all stages
 			f.Started, f.Limit = s.begins(StepDrain), s.drainLimit()
 		}
 	}
 	return f
 }
 
-// waitForStage waits for what a stage needs. An event ends the wait, the limit, or a retry. A limit counts from the begin of the wait, also
-// one that is set later.
+// waitForStage waits for what a stage needs, until an event, its limit or a retry. A limit counts from the start of the wait, even if it is
+// set later.
 func (s *Scope) waitForStage(stage Stage, f stageFacts, why string) (Result, error) {
 	if f.CareUnknown != "" {
 		return s.waitFor(contract.ReasonDeleting, why, s.Cluster.ControlPlane.RetryAfter), s.ClusterErr
@@ -262,8 +263,8 @@ func (s *Scope) waitForStage(stage Stage, f stageFacts, why string) (Result, err
 	return s.waitFor(stage.Reason, why, s.until(after, f.Started, f.Limit)), nil
 }
 
-// reportLeft adds an event about a Node that a stage leaves as it is, unless another one has reported that of both. It is a warning unless
-// the Machine asks for it or the Node is deleted with its Cluster.
+// reportLeft adds an event about a skipped stage, unless the drain has already reported that the Node is neither drained nor deleted. It is
+// a Warning, unless an annotation of the Machine excludes the drain or the Node is deleted with its Cluster.
 func (s *Scope) reportLeft(stage Stage, why string) {
 	name, neither := s.State.Node.Name, s.decidedCare() == careNone
 	if s.Node.Node != nil {
@@ -290,7 +291,7 @@ func (s *Scope) reportLeft(stage Stage, why string) {
 	s.tell(kind, stage.left, stage.action, fmt.Sprintf("Node %s %s: %s", name, what, why))
 }
 
-// reportFailed adds an event that the deletion goes on without a stage.
+// reportFailed adds an event that the deletion continues without a stage.
 func (s *Scope) reportFailed(stage Stage, why string) {
 	reason, action, note := EventStageFailed, actionDelete, fmt.Sprintf("stage %s: %s: the deletion goes on without", stage.Name, why)
 	if stage.failed != "" {
@@ -305,25 +306,25 @@ func (s *Scope) clusterDeleting() bool {
 	return of.Presence == external.Absent || of.Presence == external.Present && !of.State.Deleting.IsZero()
 }
 
-// begins is when a stage of the deletion began, zero before.
+// begins returns when a stage of the deletion began, zero before.
 func (s *Scope) begins(stage string) time.Time { return s.deletion.Stages[stage].Start }
 
-// begin records the start of a stage, once, and reports whether it had not been recorded before. The limit of the stage counts from there.
+// begin records the start of a stage, once, and reports whether it is new. The limit of the stage counts from there.
 func (s *Scope) begin(stage string) bool {
 	begins := s.deletion.Begin(stage, s.Now)
 	s.recordDeletion()
 	return begins
 }
 
-// end records that a stage has ended for the Node with this UID. In one pass several are one write.
+// end records that a stage has ended for the Node with this UID. Several ends in one pass are one write.
 func (s *Scope) end(stage string, node types.UID) {
 	s.deletion.End(stage, node, s.Now)
 	s.recordDeletion()
 }
 
-// recordDeletion decides what the Machine stores of its deletion: nothing while it is not being deleted, and nothing of another deletion,
-// which comes from a backup that was made during one. A kind with fields for the starts of Cluster API has them there, where its
-// controller looks for them.
+// recordDeletion sets the record of the deletion. It removes it when the Machine is not being deleted, and removes the record of another
+// deletion, which comes from a backup. A kind with Cluster API's fields for starts stores them there, where Cluster API's controller reads
+// them.
 func (s *Scope) recordDeletion() {
 	for _, of := range []struct {
 		stage string
@@ -342,7 +343,7 @@ func (s *Scope) recordDeletion() {
 	}
 }
 
-// startsElsewhere returns the stages whose starts a kind stores in fields of its own.
+// startsElsewhere returns the stages for whose starts a kind has fields.
 func startsElsewhere(kind contract.Kind) []string {
 	missing, err := contract.CheckKind(kind)
 	if err != nil {

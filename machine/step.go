@@ -13,18 +13,18 @@ import (
 	"github.com/machinist-dev/machinist/phases"
 )
 
-// Step is one part of the reconciler of Machines, with a name. engine.Step says what its fields mean. An error of its function becomes a
-// line of the condition Ready, with the text of the error, and in a deletion the message of Deleting; a Machine that is Ready stays
-// Ready. A problem that the owner of the Machine can fix is a condition instead (Scope.Assert), and waits for an event.
+// Step is one part of the reconciler of Machines, with a name; see engine.Step for its fields. An error of its function becomes a line of
+// the condition Ready, and in a deletion the message of Deleting; a Machine that is Ready stays Ready. A problem that the owner of the
+// Machine can fix is a condition instead (Scope.Assert), and waits for an event.
 type Step = engine.Step[*Scope]
 
-// Result says how a pass continues after a step.
+// Result defines how a pass continues after a step.
 type Result = engine.Result
 
-// Life is for which Machines a step runs.
+// Life selects the Machines for which a step runs.
 type Life = engine.Life
 
-// Values of Life: Machines that are not being deleted, those that are, and both.
+// Values of Life: Machines that are not being deleted, Machines that are being deleted, and both.
 const (
 	InRunning  = engine.InRunning
 	InDeletion = engine.InDeletion
@@ -55,20 +55,20 @@ const (
 )
 
 // Steps returns a new list of the steps of a Machine, in order: those of a running Machine, those of a Machine that is being deleted, and
-// the closing ones. Change it with InsertBefore, InsertAfter, Replace and Remove and pass it to Options.Steps. Those of a deletion are
-// stages, except StepObserve; a stage of your own is a Stage. New rejects a list without StepFinalizer or StepRemoveFinalizer, and one with
-// a step of a deletion that would wait for ever without another.
+// the closing ones. Change it with InsertBefore, InsertAfter, Replace and Remove and pass it to Options.Steps. The steps of a deletion are
+// stages, except StepObserve; see Stage for your own. New rejects a list without StepFinalizer or StepRemoveFinalizer, and a list with a
+// step of a deletion that would wait forever because another step is missing.
 //
-// Some names stand for conditions that the step sets: StepBootstrap for BootstrapConfigReady, StepInfrastructure for InfrastructureReady,
-// StepNode for NodeReady and NodeHealthy, StepPaused for Paused. Ready requires all of them. A step of your own that replaces one either
-// keeps its name and sets its conditions, or has another name, and then Ready does not require them.
+// Some names represent the conditions that the step sets: StepBootstrap BootstrapConfigReady, StepInfrastructure InfrastructureReady,
+// StepNode NodeReady and NodeHealthy, StepPaused Paused. Ready requires all of them. A step of your own that replaces one either has the
+// same name and sets its conditions, or has another name, and Ready does not require them.
 //
-// StepBootstrap, StepInfrastructure and StepNode run for running Machines and in a deletion (InBoth), and so must a step that replaces
-// one. A deletion depends on what they set in the Scope: StepInfrastructure sets Scope.Infrastructure, and InstanceGone and PoweredOff
-// where it knows them; StepBootstrap sets Scope.Bootstrap; StepNode sets Scope.Node and Scope.NodesSynced and calls Scope.SetNode, with
-// the Node's UID, and vouches for a Node whose provider ID is not the Machine's. Drain, volumes and the Node's deletion wait while
-// NodesSynced is false. A step that finds a provider ID calls Scope.SetProviderID. StepDeleteInfrastructure and StepDeleteBootstrap read
-// and delete a referenced object that no earlier step has read.
+// StepBootstrap, StepInfrastructure and StepNode run for running Machines and in a deletion (InBoth), and so must a step that replaces one,
+// because a deletion depends on what they set in the Scope: StepInfrastructure sets Scope.Infrastructure, and InstanceGone and PoweredOff
+// if known; StepBootstrap sets Scope.Bootstrap; StepNode sets Scope.Node and Scope.NodesSynced and calls Scope.SetNode, with the Node's
+// UID. A step in place of StepNode must itself make sure that a Node with another provider ID is the Machine's. Drain, volumes and the
+// Node's deletion wait while NodesSynced is false. A step that finds a provider ID calls Scope.SetProviderID. StepDeleteInfrastructure and
+// StepDeleteBootstrap read and delete a referenced object that no earlier step has read.
 func Steps() engine.Steps[*Scope] {
 	steps := []Step{
 		{Name: StepFinalizer, On: engine.InRunning, Run: finalizerStep},
@@ -91,7 +91,7 @@ func Steps() engine.Steps[*Scope] {
 	))
 }
 
-// setBySteps are the conditions that the steps with these names set.
+// setBySteps returns the conditions that the steps with these names set.
 func setBySteps() []struct{ step, condition string } {
 	return []struct{ step, condition string }{
 		{StepPaused, contract.ConditionPaused}, {StepBootstrap, contract.ConditionBootstrapConfigReady},
@@ -113,7 +113,7 @@ func neverSet(steps []Step) (conditions []string) {
 func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	id := s.State.ProviderID
 	result, err := step.Run(ctx, s)
-	// the others have conditions of their own; the API server of the Nodes validates labels that come from the spec of the Machine
+	// the other steps have conditions; the API server of the Nodes validates labels that come from the spec of the Machine
 	tells := !step.IsStandard() || step.Name == StepPropagate && apierrors.IsInvalid(err)
 	if err == nil && s.State.ProviderID != id {
 		if err = s.checkStored(); err != nil { // the Node that matches it would never be drained
@@ -143,7 +143,7 @@ func validateSteps(steps []Step) error {
 	const noNode, attached = "no step looks its Node up in InDeletion", "no step frees the volumes"
 	return engine.CheckSafety(steps, Steps(), "Machine", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepOwners, StepConditions, StepPhase},
-		Needs: []engine.Need{ // without these, it waits for ever
+		Needs: []engine.Need{ // each step waits forever without the other
 			{Step: StepDrain, Needs: StepNode, OrOther: true, Why: noNode},
 			{Step: StepVolumes, Needs: StepNode, OrOther: true, Why: noNode},
 			{Step: StepVolumes, Needs: StepDrain, OrOther: true, Why: attached},
@@ -152,7 +152,7 @@ func validateSteps(steps []Step) error {
 	})
 }
 
-// pauseStep ends the pass of a paused Machine. When the Machine or its Cluster asks for the pause, queued evictions of its drain are
+// pauseStep ends the pass of a paused Machine. If the Machine or its Cluster requests the pause, queued evictions of its drain are
 // cancelled. A Cluster that is unread for a short time does not restart the drain.
 func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	s.Requeue(s.Cluster.ControlPlane.RetryAfter)
@@ -163,8 +163,8 @@ func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	return result, err
 }
 
-// finalizerStep keeps the Machine until all its objects are gone. The finalizer must be stored before any other object is changed: a
-// Machine without it could be deleted and leave an instance behind.
+// finalizerStep stores the finalizer, which retains the Machine until all its objects are gone. It must be stored before any other object
+// is changed: a Machine without it could be deleted and leak an instance.
 func finalizerStep(_ context.Context, s *Scope) (Result, error) {
 	if !s.AddFinalizer() {
 		return Result{}, nil
@@ -175,8 +175,8 @@ func finalizerStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{Checkpoint: true}, nil
 }
 
-// ownersStep labels the Machine with its cluster, and adds the Cluster as an owner if the Machine has no controller. A Machine that names a
-// set, a pool or a control plane waits for its adoption.
+// ownersStep labels the Machine with its cluster, and adds the Cluster as an owner if the Machine has no controller. A Machine with the
+// label of a set, a pool or a control plane waits for its adoption instead.
 func ownersStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, s.JoinCluster(ctx, contract.SetNameLabel, contract.PoolNameLabel, contract.ControlPlaneNameLabel)
 }

@@ -17,11 +17,11 @@ type readyFacts struct {
 	// Conditions are those of the Machine; the first of a type counts.
 	Conditions []metav1.Condition
 	Gates      []contract.ReadinessGate
-	// Deleting: the Machine is being deleted; the stage is then all that Ready says.
+	// Deleting: the Machine is being deleted, and Ready reports only the stage.
 	Deleting bool
 	// NeverSet are conditions that no step sets: each counts only if it is present.
 	NeverSet []string
-	// Failures are lines about failed steps; Before is Ready as it was read.
+	// Failures are lines about failed steps; Before is the status of Ready as it was read.
 	Failures []string
 	Before   metav1.ConditionStatus
 }
@@ -57,7 +57,7 @@ func (f readyFacts) terms() []term {
 
 // decideReady computes Ready: problems first, then unknown conditions, else true. Its message has a line for each condition that keeps the
 // Machine from being ready, in the order of the terms. Rule: Cluster API's setReadyCondition and its default merge strategy. A failed step
-// keeps a Machine from becoming ready, but does not make a ready one not ready: what it did not do may not concern the Node.
+// keeps a Machine from becoming ready, but does not make a ready Machine not ready: its effect may not concern the Node.
 func decideReady(f readyFacts) metav1.Condition {
 	c := f.merged()
 	if len(f.Failures) == 0 {
@@ -103,7 +103,7 @@ func (f readyFacts) merged() metav1.Condition {
 	return engine.Condition(contract.ConditionReady, status, reason, strings.Join(problems, "\n"))
 }
 
-// conditionOf returns the condition of a term as it counts, and false when it does not count because it is missing.
+// conditionOf returns the condition of a term, and false when it does not count because it is missing.
 func (f readyFacts) conditionOf(t term) (metav1.Condition, bool) {
 	c, found := engine.Find(f.Conditions, t.kind)
 	switch {
@@ -117,8 +117,8 @@ func (f readyFacts) conditionOf(t term) (metav1.Condition, bool) {
 	return c, true
 }
 
-// decideAvailable: a Machine is available when it has been ready for minReadySeconds. since is the transition time of Ready; another
-// process may have written it, with a clock that is ahead. again is when the rest of that time is over, zero when the Machine does not
+// decideAvailable computes Available: a Machine is available when it has been ready for minReadySeconds. since is the transition time of
+// Ready, which another process may have written with a clock that is ahead. again is the rest of that time, zero when the Machine does not
 // wait for it.
 func decideAvailable(
 	ready metav1.ConditionStatus, since time.Time, minReady time.Duration, now time.Time,

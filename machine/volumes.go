@@ -13,10 +13,10 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// Reasons of the events about the volumes of a Node. Neither is recorded when the deletion did not have to wait.
+// Reasons of the events about the volumes of a Node. They are recorded only if the deletion had to wait.
 const (
 	EventVolumesDetached = "NodeVolumesDetached"     // the last volume was detached
-	EventVolumesLeft     = "NodeVolumesLeftAttached" // the limit of the wait is over, and volumes are still attached
+	EventVolumesLeft     = "NodeVolumesLeftAttached" // the limit of the wait is over, with volumes still attached
 	actionDetachVolumes  = "WaitForVolumeDetach"
 )
 
@@ -37,15 +37,15 @@ func (s *Scope) whyNoVolumes() string {
 	return s.whyNoNodeStage(contract.ExcludeVolumeDetach, s.Workload.Volumes == nil)
 }
 
-// areVolumesDone reports whether the deletion does not wait for volumes, or no longer. Once the wait for pre-terminate hooks has begun, the
-// Node may have lost its API server (Cluster API #11590); an instance that is gone or being deleted unmounts no volumes; and a Node that is
-// unclear was reported by the drain.
+// areVolumesDone reports whether the deletion does not, or no longer, wait for volumes. After the wait for pre-terminate hooks has begun,
+// the API server of the Node may be gone (Cluster API #11590). An instance that is gone or being deleted unmounts no volumes. The drain has
+// reported a Node that is unclear.
 func (s *Scope) areVolumesDone() bool {
 	return s.waitsForHooks() || s.instanceLeaves() || s.deletion.HasEnded(StepVolumes, s.nodeUID()) ||
 		s.NodesSynced && s.Node.Outcome != noderef.Matched && s.Node.Outcome != noderef.Readopted
 }
 
-// checkVolumes looks up which volumes are attached. The start of the wait is recorded when there are any: a Machine without volumes costs
+// checkVolumes checks which volumes are attached. The start of the wait is recorded only if there are any: a Machine without volumes costs
 // no write.
 func checkVolumes(ctx context.Context, s *Scope) (Result, error) {
 	var result runner.VolumesResult
@@ -63,7 +63,7 @@ func checkVolumes(ctx context.Context, s *Scope) (Result, error) {
 		s.volumesEnded(result)
 		return Result{}, nil
 	}
-	begins := len(result.Attached) > 0 && s.begin(StepVolumes) // else it is not known yet whether volumes are attached
+	begins := len(result.Attached) > 0 && s.begin(StepVolumes) // otherwise it is unknown yet whether volumes are attached
 	wait := s.waitFor(ReasonWaitingForVolumeDetach, s.volumesMessage(result.Message), result.RequeueAfter)
 	wait.Checkpoint = begins
 	return wait, nil
@@ -77,7 +77,7 @@ func (s *Scope) volumesMessage(why string) string {
 	return first + "\n" + why
 }
 
-// volumesEnded continues when the wait is over. It records that if a pass waited, or if the record is written in this pass anyway;
+// volumesEnded continues when the wait is over. It records the end if a pass waited, or if the record is written in this pass anyway;
 // otherwise no later pass needs it.
 func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	switch {
