@@ -9,15 +9,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// CacheOptions are those of Cache.
+// CacheOptions configure Cache.
 type CacheOptions struct {
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
-// Cache returns a Decorator that answers Get from the last answer of Get, for one minute when the instance is Running or Stopped and for 15
-// seconds otherwise, or from that of Create when the instance is Creating. It keeps 100,000 answers; beyond, it begins anew. Errors are not
-// kept, nor is the absence of an instance, nor that a new one runs: a provider may show it late. Delete drops what is kept about it.
+// Cache returns a Decorator that answers Get from memory: from the last result of Get, for one minute if the instance is Running or Stopped
+// and for 15 seconds otherwise, or from the result of Create if the instance is Creating. It stores 100,000 results and drops all of them
+// beyond that. It does not store errors, the absence of an instance, or that a new instance runs, because a provider may show it late.
+// Delete drops the result for its instance.
 func Cache(o CacheOptions) Decorator {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -33,7 +34,7 @@ type cacheEntry struct {
 	until    time.Time
 }
 
-// cached keeps the last answers.
+// cached stores the last results.
 type cached struct {
 	clock clock.PassiveClock
 
@@ -41,10 +42,10 @@ type cached struct {
 	entries map[cacheKey]cacheEntry
 }
 
-// mostKept is how many instances are kept.
+// mostKept is the maximum number of stored results.
 const mostKept = 100_000
 
-// keptFor is for how long an answer is used again.
+// keptFor returns how long a result is used again.
 func keptFor(s State) time.Duration {
 	if s == Running || s == Stopped {
 		return time.Minute
@@ -78,7 +79,7 @@ func (c *cached) decorate(calls Calls) Calls {
 	return calls
 }
 
-// kept returns an answer that is not too old. One about another provider ID is none.
+// kept returns a stored result that is not too old and has the provider ID of the request.
 func (c *cached) kept(r Request) (Instance, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +106,7 @@ func (c *cached) drop(r Request) {
 	delete(c.entries, cacheKey{r.Account, r.Token})
 }
 
-// clone returns a copy that shares nothing that can be changed.
+// clone returns a copy that shares no mutable memory.
 func (i Instance) clone() Instance {
 	i.Addresses, i.Resume = slices.Clone(i.Addresses), slices.Clone(i.Resume)
 	return i

@@ -11,20 +11,20 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Conformance is what a case runs with.
+// Conformance configures the cases.
 type Conformance struct {
-	// Driver is the one under test.
+	// Driver is the Driver under test.
 	Driver Driver
-	// Request is what the cases ask for: a specification that the Driver accepts, with its Account and Credentials. The cases fill in Token,
-	// Name and UserData; Cluster should be one that only the tests use.
+	// Request is the request of the cases: a specification that the Driver accepts, with its Account and Credentials. The cases fill in Token,
+	// Name and UserData; use a Cluster that only the tests use.
 	Request Request
 	// Invalid is a specification that the provider will never accept.
 	Invalid json.RawMessage
-	// Token returns a new Token for each call. It is required, because a real cloud remembers those of earlier runs.
+	// Token returns a new Token for each call. Required, because a real cloud remembers the Tokens of earlier runs.
 	Token func() string
 	// Limit is how long a case waits for an instance to run or to be gone. Default five minutes.
 	Limit time.Duration
-	// Pause is the time between two looks. Default two seconds.
+	// Pause is the time between two polls. Default two seconds.
 	Pause time.Duration
 }
 
@@ -32,13 +32,13 @@ type Conformance struct {
 type Case struct {
 	// Name is a sentence about the Driver.
 	Name string
-	// Reason is what goes wrong without it.
+	// Reason is the harm that the rule prevents.
 	Reason string
-	// Run returns what is wrong as an error, or nil. It stops when ctx ends.
+	// Run returns a violation of the rule as an error, or nil. It stops when ctx ends.
 	Run func(ctx context.Context, e Conformance) error
 }
 
-// Cases returns all cases. Those about something optional pass for a Driver that does not have it.
+// Cases returns all cases. Cases about an optional interface pass for a Driver without it.
 func Cases() []Case {
 	return []Case{
 		{"a new instance has its token and its provider ID", "Machines and Nodes are matched by them", identifies},
@@ -71,10 +71,10 @@ func (e Conformance) request() Request {
 	return r
 }
 
-// The texts that must not be in an error.
+// userDataSecret must not be in an error.
 const userDataSecret = "user-data-of-the-conformance-suite"
 
-// create makes an instance, and returns the request that deletes it.
+// create creates an instance, and returns the request that deletes it.
 func (e Conformance) create(ctx context.Context, r Request) (Instance, Request, error) {
 	instance, err := e.Driver.Create(ctx, r)
 	if err != nil {
@@ -84,7 +84,7 @@ func (e Conformance) create(ctx context.Context, r Request) (Instance, Request, 
 	return instance, r, nil
 }
 
-// with makes an instance, has a function look at it, and deletes it.
+// with creates an instance, calls a function with it, and deletes it.
 func (e Conformance) with(ctx context.Context, r Request, look func(Instance) error) error {
 	instance, made, err := e.create(ctx, r)
 	if err == nil {
@@ -93,7 +93,7 @@ func (e Conformance) with(ctx context.Context, r Request, look func(Instance) er
 	return errors.Join(err, e.gone(ctx, made))
 }
 
-// gone deletes an instance and waits until it is gone, also when ctx has ended.
+// gone deletes an instance and waits until it is gone, even after ctx has ended.
 func (e Conformance) gone(ctx context.Context, r Request) error {
 	ctx = context.WithoutCancel(ctx)
 	return e.eventually(ctx, "the instance "+r.Token+" to be gone", func(ctx context.Context) (bool, error) {
@@ -105,7 +105,7 @@ func (e Conformance) gone(ctx context.Context, r Request) error {
 	})
 }
 
-// found waits until Get finds an instance: a new one may be seen late.
+// found waits until Get finds an instance: a new instance may be visible late.
 func (e Conformance) found(ctx context.Context, r Request, what string) (instance Instance, err error) {
 	err = e.eventually(ctx, what, func(ctx context.Context) (bool, error) {
 		instance, err = e.Driver.Get(ctx, r)
@@ -126,7 +126,7 @@ func (e Conformance) eventually(ctx context.Context, what string, done func(cont
 		select {
 		case <-ctx.Done():
 			return errors.Join(fmt.Errorf("waited %s for %s", e.limit(), what), err)
-		case <-clock.RealClock{}.After(cmp.Or(e.Pause, 2*time.Second)): // the cloud has no other
+		case <-clock.RealClock{}.After(cmp.Or(e.Pause, 2*time.Second)): // the cloud has no other clock
 		}
 	}
 }

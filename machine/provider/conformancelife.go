@@ -45,7 +45,7 @@ func repeats(ctx context.Context, e Conformance) error {
 		if _, err := e.found(ctx, r, "the new instance"); err != nil {
 			return err
 		}
-		second, again, err := e.create(ctx, r) // nothing is recorded: the answer was lost
+		second, again, err := e.create(ctx, r) // nothing is recorded: the response was lost
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func races(ctx context.Context, e Conformance) error {
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
-			if _, made, err := e.create(ctx, r); err == nil { // one that says that another is under way is right too
+			if _, made, err := e.create(ctx, r); err == nil { // an error that another creation is in progress is correct too
 				created <- made
 			}
 		})
@@ -79,7 +79,7 @@ func races(ctx context.Context, e Conformance) error {
 		err = fmt.Errorf("the concurrent creates returned %d instances", len(byID))
 	}
 	if len(byID) == 0 {
-		byID[""] = r // an answer may be lost
+		byID[""] = r // a response may be lost
 	}
 	for _, made := range byID {
 		err = errors.Join(err, e.gone(ctx, made))

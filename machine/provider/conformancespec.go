@@ -74,7 +74,7 @@ func lists(ctx context.Context, e Conformance) error {
 	})
 }
 
-// listsApart looks at the lists of two clusters with an instance each: each is seen before the other's absence says anything.
+// listsApart checks the lists of two clusters with one instance each. It waits until each is visible before it checks the other's absence.
 func (e Conformance) listsApart(ctx context.Context, l Lister, r, other Request) error {
 	var all []Instance
 	has := func(token string) bool {

@@ -22,11 +22,11 @@ func (v Values) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 // String implements fmt.Stringer, which loggers use.
 func (v Values) String() string { return fmt.Sprintf("credentials %v", slices.Sorted(maps.Keys(v))) }
 
-// ErrNoCredentials matches the error of Credentials that do not exist, as opposed to ones that cannot be read.
+// ErrNoCredentials matches the error of Credentials that do not exist, as opposed to Credentials that cannot be read.
 var ErrNoCredentials = errors.New("there are no credentials")
 
-// Credentials returns credentials, which the caller must not change. They are read when a Driver needs them, not before: a call that needs
-// none, or gets them elsewhere, does not depend on a Secret. An error that matches ErrNoCredentials says that there are none.
+// Credentials returns credentials, which the caller must not change. They are read when a Driver needs them, so a call that needs none, or
+// gets them elsewhere, does not depend on a Secret. An error that matches ErrNoCredentials means that there are none.
 type Credentials func(context.Context) (Values, error)
 
 // Read returns the credentials; nil Credentials have none.
@@ -37,9 +37,9 @@ func (c Credentials) Read(ctx context.Context) (Values, error) {
 	return c(ctx)
 }
 
-// FirstOf returns the Credentials of the first source that has any, in order: for example a Secret, the environment, the metadata service
-// of the instance that this process runs on. A source that cannot be read ends the search with its error: another one could be that of
-// another account.
+// FirstOf returns the Credentials of the first source that has any, in order: for example a Secret, the environment, or the metadata
+// service of the instance that this process runs on. A source that cannot be read ends the search with its error, because the next source
+// could belong to another account.
 func FirstOf(sources ...Credentials) Credentials {
 	return func(ctx context.Context) (Values, error) {
 		for _, source := range sources {
@@ -52,8 +52,8 @@ func FirstOf(sources ...Credentials) Credentials {
 	}
 }
 
-// FromSecret returns Credentials from a Secret, which read returns the data of: from a cache, or from an API server. found is false when
-// the Secret does not exist.
+// FromSecret returns Credentials from a Secret. read returns the data of the Secret, from a cache or an API server; found is false when the
+// Secret does not exist.
 func FromSecret(
 	namespace, name string, read func(ctx context.Context, namespace, name string) (data map[string][]byte, found bool, err error),
 ) Credentials {
@@ -70,8 +70,8 @@ func FromSecret(
 }
 
 // FromEnvironment returns Credentials from environment variables: names maps the names of Values to variables, and lookup is usually
-// os.LookupEnv. Without a value for each there are none; with some of them it is an error, because a mistyped name must not lead to another
-// account.
+// os.LookupEnv. If all variables are empty, there are no credentials; if only some are, that is an error, because a mistyped name must not
+// lead to another account.
 func FromEnvironment(names map[string]string, lookup func(string) (string, bool)) Credentials {
 	return func(context.Context) (Values, error) {
 		return allOf(names, "the environment", func(variable string) ([]byte, error) {
@@ -84,19 +84,19 @@ func FromEnvironment(names map[string]string, lookup func(string) (string, bool)
 }
 
 const (
-	// metadataLimit is how long all values of a metadata service may take together.
+	// metadataLimit is the time for all values of a metadata service together.
 	metadataLimit = 5 * time.Second
-	// metadataKept is for how long they are used again: less than what clouds grant, so that credentials do not expire in between.
+	// metadataKept is how long the values are used again: less than clouds grant, so that credentials do not expire in between.
 	metadataKept = time.Minute
 )
 
 // FromMetadata returns Credentials from the metadata service of the instance that this process runs on. names maps the names of Values to
-// what get is asked for, such as paths. An error of get that matches ErrNoCredentials says that there is no such service, or that it has no
-// such value: this process does not run on an instance, or that has no identity. ctx ends after five seconds, and get has to return then: a
-// pass over a Machine waits for it. Without any value there are none, with some of them it is an error of the class Unauthenticated.
+// the arguments of get, such as paths. An error of get that matches ErrNoCredentials means that there is no such service, or no such value.
+// ctx ends after five seconds, and get must return then, because a pass over a Machine waits for it. Without any value there are no
+// credentials; with only some of them, the error has the class Unauthenticated.
 //
-// Values are used again for a minute, errors are not: a creation that a cloud has refused begins anew with other credentials, and tokens of
-// a metadata service may differ at each read. Safe for concurrent use.
+// Values are used again for a minute, errors are not: a creation that a cloud has rejected starts again with new credentials, and a
+// metadata service may return another token at each read. Safe for concurrent use.
 func FromMetadata(names map[string]string, get func(ctx context.Context, path string) ([]byte, error)) Credentials {
 	var mu sync.Mutex
 	var kept Values
@@ -121,7 +121,7 @@ func FromMetadata(names map[string]string, get func(ctx context.Context, path st
 	}
 }
 
-// allOf returns the Values of a source that has all of the names or none.
+// allOf returns the Values of a source that has all of the names, or ErrNoCredentials if it has none.
 func allOf(names map[string]string, source string, get func(of string) ([]byte, error)) (Values, error) {
 	values := Values{}
 	var missing []string

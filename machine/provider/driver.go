@@ -12,27 +12,27 @@ import (
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
-// Driver creates, finds and deletes instances at one provider. It knows no Kubernetes objects. What is optional is in Validator,
-// Defaulter, Lister and CloudConfigurer. Every method must be safe for concurrent use, return when its context ends, return errors of type
-// *Error where it knows their Class, and put neither credentials nor user data into errors. The Cases check these rules.
+// Driver creates, finds and deletes instances at one provider. It uses no Kubernetes objects. Validator, Defaulter, Lister and
+// CloudConfigurer are optional interfaces. Every method must be safe for concurrent use, return when its context ends, return errors of
+// type *Error if their Class is known, and put neither credentials nor user data into errors. The Cases check these rules.
 type Driver interface {
 	// Name is a short, constant name of the provider, such as hcloud. It is the value of labels in metrics.
 	Name() string
-	// Create makes the instance of Request.Token, or returns the one that exists: of all calls with one Token, also concurrent ones and
-	// ones whose answer was lost, at most one makes an instance. It does not wait until the instance runs. A request that the
-	// provider will never accept is an error of the class Invalid, and leaves nothing behind.
+	// Create creates the instance of Request.Token, or returns the existing one: of all calls with one Token, including concurrent calls and
+	// calls whose response was lost, at most one creates an instance. It does not wait until the instance runs. A request that the provider
+	// will never accept is an error of the class Invalid, and creates nothing.
 	Create(ctx context.Context, r Request) (Instance, error)
-	// Get returns the instance with Request.ProviderID, or without one that of Request.Token. An instance that does not exist is an error of
-	// the class NotFound; an instance that cannot be seen is any other error.
+	// Get returns the instance with Request.ProviderID, or without one that of Request.Token. For an instance that does not exist the error
+	// has the class NotFound; for an instance that cannot be read it has any other class.
 	Get(ctx context.Context, r Request) (Instance, error)
 	// Delete begins or continues to delete the instance with Request.ProviderID, or without one that of Request.Token, with everything that
-	// Create has made for it. It does not wait: gone is true when nothing is left, also when there never was anything. It uses only
-	// Token, ProviderID, Resume and Credentials of the request: the specification may have become invalid.
+	// Create has made for it. It does not wait: gone is true when nothing is left, or when there never was anything. It uses only Token,
+	// ProviderID, Resume and Credentials of the request, because the specification may have become invalid.
 	Delete(ctx context.Context, r Request) (gone bool, err error)
 }
 
-// Validator is a Driver that can say before Create whether it accepts a request. It makes and changes nothing. An error of the class
-// Invalid says what to change; any other error says that the answer is not known.
+// Validator is a Driver that can check a request before Create. It creates and changes nothing. The message of an error of the class
+// Invalid is the change that is needed; any other error means that the result is unknown.
 type Validator interface {
 	Validate(ctx context.Context, r Request) error
 }
@@ -43,43 +43,42 @@ type Defaulter interface {
 	AddDefaults(spec json.RawMessage) (json.RawMessage, error)
 }
 
-// Lister is a Driver that can find instances whose Machines are gone. List returns the instances that Create has made for
-// Request.Cluster with Request.Credentials, those in deletion included, with their Tokens.
+// Lister is a Driver that can find instances whose Machines are gone. List returns the instances that Create has made for Request.Cluster
+// with Request.Credentials, including those that are being deleted, with their Tokens.
 type Lister interface {
 	List(ctx context.Context, r Request) ([]Instance, error)
 }
 
-// CloudConfigurer is a Driver whose machines need a file of the cloud, such as /etc/kubernetes/cloud-config. GetCloudConfig returns it, and
-// a File without a Path for a request that needs none.
+// CloudConfigurer is a Driver whose machines need a cloud configuration file, such as /etc/kubernetes/cloud-config. GetCloudConfig returns
+// it, and a File without a Path for a request that needs none.
 type CloudConfigurer interface {
 	GetCloudConfig(ctx context.Context, r Request) (userdata.File, error)
 }
 
-// Request is what a Driver is asked for. A Driver must not change what it refers to. Its text form has neither user data nor
-// credentials.
+// Request is the input of a Driver, which must not change it. Its text form contains neither user data nor credentials.
 type Request struct {
-	// Token identifies one instance for ever; usually it is the UID of the Machine.
+	// Token identifies one instance forever; usually it is the UID of the Machine.
 	Token string
-	// Name is what people call the instance; it may be used again for another Token. Cluster is what Machines belong to.
+	// Name is the instance's name for people; it may be used again with another Token. Cluster is the name of the Machine's cluster.
 	Name, Cluster string
-	// ProviderID is that of the instance, as Create returned it; empty before that is recorded.
+	// ProviderID is the ID that Create returned for the instance; empty before it is recorded.
 	ProviderID string
 	// Spec is the provider's own content, with defaults.
 	Spec json.RawMessage
-	// OperatingSystem is the name of the system that the instance boots, such as ubuntu, where the image does not follow from Spec; empty
-	// where it does.
+	// OperatingSystem is the name of the operating system, such as ubuntu, if the image does not follow from Spec; otherwise empty.
 	OperatingSystem string
-	// Version is the Kubernetes version, with its leading v. FailureDomain is the wanted one, empty without.
+	// Version is the Kubernetes version, with its leading v. FailureDomain is the wanted failure domain, or empty.
 	Version, FailureDomain string
-	// Labels are for the provider's own labels or tags, where it has such.
+	// Labels are for the provider's labels or tags, if it has any.
 	Labels map[string]string
-	// UserData is the first-boot data; only Create has it.
+	// UserData is the first-boot data; it is set only for Create.
 	UserData []byte
-	// Resume is Instance.Resume of the last answer, nil without.
+	// Resume is Instance.Resume of the last result, or nil.
 	Resume json.RawMessage
-	// Account names the credentials, for example the Secret that they are from: rate limits apply to an Account.
+	// Account identifies the credentials, for example by their Secret: rate limits apply to an Account.
 	Account string
-	// Credentials returns the credentials; nil means that there are none. A Driver calls it in each call that needs them, and keeps nothing.
+	// Credentials returns the credentials; nil means that there are none. A Driver calls it in each call that needs them, and does not store
+	// the result.
 	Credentials Credentials
 }
 
@@ -94,41 +93,41 @@ func (r Request) String() string {
 	return fmt.Sprintf("instance %q of %q (token %s, provider ID %q)", r.Name, r.Cluster, r.Token, r.ProviderID)
 }
 
-// State is what an instance does.
+// State is the state of an instance.
 type State string
 
-// States of an instance. A Driver that cannot tell says Running.
+// States of an instance. A Driver that cannot determine the state returns Running.
 const (
 	Creating State = "Creating"
 	Running  State = "Running"
 	Stopped  State = "Stopped"
 	Deleting State = "Deleting"
-	// Failed: the provider reports that the instance cannot run. Such a state may end, as ERROR does in some clouds when a quota is raised.
+	// Failed: the provider reports that the instance cannot run. It may end, as ERROR does in some clouds when a quota is raised.
 	Failed State = "Failed"
 )
 
-// Instance is what a provider says about one instance.
+// Instance is one instance as its provider reports it.
 type Instance struct {
-	// ProviderID is that of the Node, such as hcloud://12345. Create may return none yet, and then Resume finds the instance.
+	// ProviderID is the provider ID of the Node, such as hcloud://12345. Create may return none yet, and then Resume finds the instance.
 	ProviderID string
-	// Token is that of the Request that made it.
+	// Token is the Token of the Request that created it.
 	Token string
-	// Name is the provider's, and usually that of the Node.
+	// Name is the provider's name, and usually the name of the Node.
 	Name string
-	// State is what it does, and Message why, for people; it may be empty.
+	// State is its state, and Message the reason for people, which may be empty.
 	State   State
 	Message string
-	// Addresses are those of the Node. FailureDomain is the actual one, empty where there are none.
+	// Addresses are the addresses of the Node. FailureDomain is the actual failure domain, or empty.
 	Addresses     []Address
 	FailureDomain string
-	// Resume is what the Driver wants to have in later Requests, nil for nothing. It must not contain secrets: it is stored in an object.
+	// Resume is what the Driver needs in later Requests, or nil. It must not contain secrets: it is stored in an object.
 	Resume json.RawMessage
 }
 
-// Address is an address of an instance, in the shape that Machines have.
+// Address is an address of an instance, in the form that Machines use.
 type Address = contract.Address
 
-// Operation is a call to a Driver, as it is named in metrics and errors.
+// Operation is a call to a Driver, as named in metrics and errors.
 type Operation string
 
 // Operations.
@@ -141,10 +140,10 @@ const (
 	OpGetCloudConfig Operation = "get-cloud-config"
 )
 
-// Calls are the methods of a Driver as function values, so that each can be decorated alone. An optional one that the Driver does not have
-// is nil. Safe for concurrent use.
+// Calls are the methods of a Driver as function values, so that each can be decorated separately. An optional method that the Driver does
+// not have is nil. Safe for concurrent use.
 type Calls struct {
-	// Name is that of the Driver.
+	// Name is the name of the Driver.
 	Name           string
 	Create, Get    func(context.Context, Request) (Instance, error)
 	Delete         func(context.Context, Request) (gone bool, err error)
@@ -154,12 +153,12 @@ type Calls struct {
 	GetCloudConfig func(context.Context, Request) (userdata.File, error)
 }
 
-// Decorator adds something to each call of a Driver.
+// Decorator adds behavior to each call of a Driver.
 type Decorator func(Calls) Calls
 
-// Of returns the Calls of a Driver with decorators, the first of which is called last, next to the Driver. It finds out once what the
-// Driver has. A Delete that returns an error of the class NotFound counts as gone. A call that panics returns an error of the class
-// Unavailable, and the stack is in the log of its context, which AddDefaults does not have. A usual list is
+// Of returns the Calls of a Driver with decorators, the first of which is innermost, next to the Driver. It detects once which optional
+// interfaces the Driver has. A Delete that returns an error of the class NotFound counts as gone. A call that panics returns an error of
+// the class Unavailable, and the stack is in the log of its context, which AddDefaults does not have. A usual list is
 //
 //	provider.Of(driver, metrics.Decorator(), provider.Timeout(...), provider.RateLimit(...), provider.Cache(...))
 func Of(d Driver, decorators ...Decorator) Calls {
@@ -188,7 +187,7 @@ func Of(d Driver, decorators ...Decorator) Calls {
 	return c
 }
 
-// guarded has a call that panics return an error: the panic of one instance ends no worker, and List is called where nothing else recovers.
+// guarded turns a panic of a call into an error: the panic of one instance must not end a worker, and List has no other recovery.
 func guarded(c Calls) Calls {
 	defaults := c.AddDefaults
 	c = Around(func(ctx context.Context, op Operation, _ *Request, call func(context.Context) error) (err error) {
@@ -212,8 +211,8 @@ func recovered(log logr.Logger, driver string, op Operation, err *error) {
 	}
 }
 
-// Around returns a Decorator that calls a function around every call that makes requests. The function gets the context, the operation and
-// the request, and the call, which it makes at most once; it returns the error of the call or its own.
+// Around returns a Decorator that wraps every call that makes requests. The function gets the context, the operation, the request and the
+// call, which it makes at most once; it returns the error of the call or its own.
 func Around(around func(ctx context.Context, op Operation, r *Request, call func(context.Context) error) error) Decorator {
 	return func(c Calls) Calls {
 		create, get, remove, validate, list, config := c.Create, c.Get, c.Delete, c.Validate, c.List, c.GetCloudConfig

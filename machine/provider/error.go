@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Class says what an error of a Driver means for what follows.
+// Class classifies an error of a Driver for the caller's reaction.
 type Class string
 
 // Classes of errors. An error without a class counts as Unavailable.
 const (
 	// NotFound: the instance does not exist.
 	NotFound Class = "NotFound"
-	// Invalid: the provider does not accept the request until its content changes.
+	// Invalid: the provider rejects the request until its content changes.
 	Invalid Class = "Invalid"
 	// Exhausted: a quota or the provider's capacity is used up.
 	Exhausted Class = "Exhausted"
-	// RateLimited: too many requests. Error.RetryAfter says when the next one is welcome.
+	// RateLimited: too many requests. Error.RetryAfter is the delay before the next one.
 	RateLimited Class = "RateLimited"
 	// Unauthenticated: the credentials are missing, wrong or lack rights.
 	Unauthenticated Class = "Unauthenticated"
-	// Unavailable: the provider did not answer, or failed; it is not known whether it has done what it was asked for.
+	// Unavailable: the provider did not respond, or failed; it is unknown whether it has carried out the request.
 	Unavailable Class = "Unavailable"
 	// Terminal: the instance is lost or will never run.
 	Terminal Class = "Terminal"
@@ -30,13 +30,13 @@ const (
 // Error is an error with a Class.
 type Error struct {
 	Class Class
-	// Message says what happened and what a person can do, without secrets. Empty: the text of Err.
+	// Message describes what happened and what a person can do, without secrets. Empty: the text of Err.
 	Message string
-	// RetryAfter is when the provider wants to be asked again, zero without.
+	// RetryAfter is the provider's delay before the next request, or zero.
 	RetryAfter time.Duration
-	// Delayed: no request was made, because a limit of this process would be exceeded. It is no failure: the caller waits for RetryAfter.
+	// Delayed: no request was made, because a limit of this process would be exceeded. It is not a failure: the caller waits for RetryAfter.
 	Delayed bool
-	// Err is the cause, nil without.
+	// Err is the cause, or nil.
 	Err error
 }
 
@@ -72,7 +72,7 @@ func ClassOf(err error) Class {
 	return Unavailable
 }
 
-// IsDelayed reports whether an error says that no request was made yet, and after how long it can be.
+// IsDelayed reports whether an error means that no request was made yet, and after which time it can be made.
 func IsDelayed(err error) (after time.Duration, delayed bool) {
 	if e, ok := errors.AsType[*Error](err); ok && e.Delayed {
 		return e.RetryAfter, true
@@ -80,7 +80,7 @@ func IsDelayed(err error) (after time.Duration, delayed bool) {
 	return 0, false
 }
 
-// retryAfter returns when the provider wants to be asked again, zero without.
+// retryAfter returns the provider's delay before the next request, or zero.
 func retryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter
@@ -88,11 +88,11 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// Pause is how long to wait after errors of one Class: the first time for Base, and twice as long each time, up to Max.
+// Pause is the delay after errors of one Class: Base for the first error, then doubled each time, up to Max.
 type Pause struct {
 	Base, Max time.Duration
-	// Parks: only a change of the specification or of the credentials is expected to help. Retried nevertheless when Max is not zero, because
-	// what the provider does not accept may become acceptable without a change that is seen: after Max, or with a Base as others are.
+	// Parks: only a change of the specification or of the credentials is expected to help. If Max is not zero, the call is retried
+	// nevertheless, because the provider may accept it later without a change: after Max, or with a Base as for other errors.
 	Parks bool
 }
 
@@ -106,16 +106,16 @@ func DefaultBackoff() Backoff {
 		Invalid:     {Parks: true},
 		Exhausted:   {Base: time.Minute, Max: 10 * time.Minute},
 		RateLimited: {Base: 5 * time.Second, Max: 2 * time.Minute},
-		// An API server that has just started, and a cloud whose rights spread slowly, refuse for seconds what they allow afterwards.
+		// An API server that has just started, and a cloud whose rights spread slowly, reject for seconds what they allow afterwards.
 		Unauthenticated: {Base: 5 * time.Second, Max: 10 * time.Minute, Parks: true},
 		Unavailable:     {Base: 2 * time.Second, Max: 2 * time.Minute},
 		Terminal:        {Parks: true},
 	}
 }
 
-// After returns how long to wait after an error, which is one of so many in a row, from 1. spread, from 0 to 1, lengthens the wait by up
-// to a tenth, so that many Machines do not come back at once: use a random number. The provider's own RetryAfter is a lower bound. parked
-// says that only a change helps; with a wait of zero nothing but a change ends it.
+// After returns the delay after an error; failures is the number of errors in a row, from 1. spread, from 0 to 1, lengthens the delay by up
+// to a tenth, so that many Machines are not retried at once: use a random number. The provider's own RetryAfter is a lower bound. parked
+// reports that only a change helps; if the delay is zero, nothing but a change ends it.
 func (b Backoff) After(err error, failures int, spread float64) (wait time.Duration, parked bool) {
 	if after, delayed := IsDelayed(err); delayed {
 		return after, false

@@ -12,33 +12,33 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Timeout returns a Decorator that ends the context of a call after a time. Its error has the class Unavailable: the provider may have done
-// what it was asked for.
+// Timeout returns a Decorator that ends the context of a call after a time. Its error has the class Unavailable: the provider may have
+// carried out the request.
 func Timeout(limit time.Duration) Decorator {
 	return Around(func(ctx context.Context, op Operation, _ *Request, call func(context.Context) error) error {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		err := call(limited)
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return err // the caller's own end
+			return err // the caller's context has ended
 		}
 		return &Error{Class: Unavailable, Message: fmt.Sprintf("%s: no answer within %s", op, limit), Err: err}
 	})
 }
 
-// RateLimitOptions are what a provider allows to one account.
+// RateLimitOptions are the limits of a provider for one account.
 type RateLimitOptions struct {
-	// PerSecond is the number of calls, and Burst how many of them may come at once. Default 10 and 1.
+	// PerSecond is the number of calls per second, and Burst the number of calls at once. Default 10 and 1.
 	PerSecond float64
 	Burst     int
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
-// RateLimit returns a Decorator that keeps to a rate for each Request.Account. It does not wait: a call that comes too early
-// returns an error with Delayed and RetryAfter, and has its turn at that time. Turns are given in the order of the first attempts. After an
-// error of the class RateLimited the account makes no calls until the provider wants some again, and then begins without a burst; other
-// accounts go on.
+// RateLimit returns a Decorator that enforces a rate for each Request.Account. It does not wait: a call that comes too early returns an
+// error with Delayed and RetryAfter, and has its turn at that time. Turns are assigned in the order of the first attempts. After an error
+// of the class RateLimited, the account makes no calls for the provider's RetryAfter, and then starts without a burst; other accounts
+// continue.
 func RateLimit(o RateLimitOptions) Decorator {
 	if o.PerSecond <= 0 {
 		o.PerSecond = 10
@@ -64,7 +64,7 @@ type limits struct {
 // account is the rate of one account.
 type account struct {
 	limiter *rate.Limiter
-	blocked time.Time // no calls until then
+	blocked time.Time // no calls before this time
 	turns   map[turn]time.Time
 	used    time.Time
 }
@@ -76,9 +76,9 @@ type turn struct {
 }
 
 const (
-	// pauseLimited is for how long an account makes no calls after an error of the class RateLimited without a RetryAfter.
+	// pauseLimited is how long an account makes no calls after an error of the class RateLimited without a RetryAfter.
 	pauseLimited = 10 * time.Second
-	// Turns that were not used, and accounts that had no calls, are forgotten.
+	// Unused turns, and accounts without calls, are removed after these times.
 	unusedTurn    = 10 * time.Minute
 	unusedAccount = time.Hour
 )
@@ -95,7 +95,7 @@ func (l *limits) around(ctx context.Context, op Operation, r *Request, call func
 	return err
 }
 
-// wait returns how long a call has to wait, zero when it is its turn.
+// wait returns the delay of a call, zero when it is its turn.
 func (l *limits) wait(name string, of turn) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *limits) wait(name string, of turn) time.Duration {
 	return 0
 }
 
-// block stops the calls of an account. Those that wait get a new turn when they come back.
+// block stops the calls of an account. Waiting calls get a new turn when they are retried.
 func (l *limits) block(name string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *limits) block(name string, err error) {
 	}
 }
 
-// forgetUnused removes what no call has used for long.
+// forgetUnused removes turns and accounts that were unused for too long.
 func (l *limits) forgetUnused(now time.Time) {
 	for name, a := range l.accounts {
 		for of, at := range a.turns {

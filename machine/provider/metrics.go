@@ -18,12 +18,12 @@ import (
 //	machine_controller_errors_total{controller,operation}: counter
 //		Errors that are retried, by operation; without conflicts.
 //	machinist_driver_call_duration_seconds{driver,operation,class}: histogram
-//		Time of a call to a provider, by the class of its error, OK without.
+//		Time of a call to a provider, by the class of its error, or OK.
 //		Buckets: 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 300.
 //	machinist_driver_delayed_calls_total{driver,operation}: counter
-//		Calls that were not made yet, to keep to a rate.
+//		Calls that were delayed to keep to a rate.
 //
-// The label controller of the first is the name of the Driver: reconcilers have a metric of that name too.
+// The label controller of the first metric is the name of the Driver, because reconcilers have a metric of the same name.
 type Metrics struct {
 	errors, delayed *prometheus.CounterVec
 	took            *prometheus.HistogramVec
@@ -32,7 +32,7 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// NewMetrics returns metrics without values for the Driver with a name.
+// NewMetrics returns metrics without values for a Driver.
 func NewMetrics(driver string) *Metrics {
 	driver = strings.ToValidUTF8(driver, "?")
 	of := prometheus.Labels{"driver": driver}
@@ -66,8 +66,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.delayed.Collect(to)
 }
 
-// Decorator returns a Decorator that counts and times calls. An instance that does not exist is no error of Get. Pass it to Of before a
-// RateLimit, to time what the Driver does, or behind it, to count the delays.
+// Decorator returns a Decorator that counts and times calls. An instance that does not exist is not an error of Get. Pass it to Of before a
+// RateLimit to time the Driver, or behind it to count the delays.
 func (m *Metrics) Decorator() Decorator {
 	return Around(func(ctx context.Context, op Operation, _ *Request, call func(context.Context) error) error {
 		began := m.clock.Now()
