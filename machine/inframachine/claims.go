@@ -17,7 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/instance"
 )
 
-// ownerOf reads the Machine that an owner reference of an InfraMachine names. missing says that there is none, empty when it was read.
+// ownerOf reads the Machine in an owner reference of an InfraMachine. missing describes why there is none; it is empty when one was read.
 func (r *Reconciler) ownerOf(ctx context.Context, infra metav1.Object) (m contract.MachineState, missing string, err error) {
 	kind, owners := r.kinds.Machine, infra.GetOwnerReferences()
 	at := slices.IndexFunc(owners, func(ref metav1.OwnerReference) bool {
@@ -31,7 +31,7 @@ func (r *Reconciler) ownerOf(ctx context.Context, infra metav1.Object) (m contra
 	missing = fmt.Sprintf("Waiting for %s %s, which has not been seen", kind.GVK.Kind, key)
 	err = r.ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
-	case apierrors.IsNotFound(err) || err == nil && obj.GetUID() != owner.UID: // another one of the name: the owner is gone
+	case apierrors.IsNotFound(err) || err == nil && obj.GetUID() != owner.UID: // another object of the same name: the owner is gone
 		return m, missing, nil
 	case err != nil:
 		return m, "", fmt.Errorf("read %s %s: %w", kind.GVK.Kind, key, err)
@@ -40,13 +40,13 @@ func (r *Reconciler) ownerOf(ctx context.Context, infra metav1.Object) (m contra
 	return m, "", err
 }
 
-// names reports whether the reference of a Machine names an InfraMachine.
+// names reports whether a Machine references an InfraMachine.
 func (r *Reconciler) names(m *contract.MachineState, infra types.NamespacedName) bool {
 	return m.Infrastructure.GroupKind() == r.kinds.InfraMachine.GVK.GroupKind() && m.Infrastructure.Name == infra.Name
 }
 
-// isNamed reports whether a Machine of the namespace names an InfraMachine. Its owner references do not say so: the controller of a paused
-// Machine has not set one, and one that was restored has the UID of an earlier Machine.
+// isNamed reports whether a Machine of the namespace references an InfraMachine. Its owner references do not show this: the controller of a
+// paused Machine has not set one, and a restored InfraMachine has the UID of an earlier Machine.
 func (r *Reconciler) isNamed(ctx context.Context, infra metav1.Object) (bool, error) {
 	key := types.NamespacedName{Namespace: infra.GetNamespace(), Name: infra.GetName()}
 	machines := engine.NewList(r.kinds.Machine)
@@ -63,26 +63,27 @@ func (r *Reconciler) isNamed(ctx context.Context, infra metav1.Object) (bool, er
 	if named {
 		return true, nil
 	}
-	return false, cmp.Or(err, unread) // what cannot be read may name it
+	return false, cmp.Or(err, unread) // a Machine that cannot be read may reference it
 }
 
-// claim is another InfraMachine that has what finds an instance.
+// claim is another InfraMachine with the same provider ID or resume data.
 type claim struct {
 	Name string
-	// Named: a Machine names it. Elsewhere: it is in another namespace.
+	// Named: a Machine references it. Elsewhere: it is in another namespace.
 	Named, Deleting, Elsewhere bool
 }
 
 // claims are the inputs of decideHolders.
 type claims struct {
-	// Named: a Machine names this InfraMachine. Made: the Driver says that the instance was made for it, or is gone.
+	// Named: a Machine references this InfraMachine. Made: the Driver reports that the instance was made for it, or is gone.
 	Named, Made bool
 	Others      []claim
 }
 
-// decideHolders returns the names of the other InfraMachines that an instance stays for while this one is being deleted, sorted. An
-// instance is deleted when all are being deleted. One that no Machine names does not hold one that a Machine names: it is a copy. One of
-// another namespace does not hold the one that the instance was made for: it is a copy, or another cloud has given the same provider ID.
+// decideHolders returns the names of the other InfraMachines for which an instance is retained while this one is being deleted, sorted. An
+// instance is deleted when all are being deleted. An InfraMachine that no Machine references does not block one that a Machine references:
+// it is a copy. An InfraMachine in another namespace does not block the one for which the instance was made: it is a copy, or another cloud
+// uses the same provider ID.
 func decideHolders(f claims) []string {
 	var holders []string
 	for _, other := range f.Others {
@@ -94,8 +95,8 @@ func decideHolders(f claims) []string {
 	return holders
 }
 
-// remove deletes the instance, unless it stays for other InfraMachines. Without a provider ID the instance is looked for first: a person
-// may have removed the ID. Only an InfraMachine whose provider ID others have too needs its Machine for that.
+// remove deletes the instance, unless it is retained for other InfraMachines. Without a provider ID the instance is looked up first,
+// because a person may have removed the ID. The Machine is needed only if other InfraMachines have the same provider ID.
 func (s *Scope) remove(ctx context.Context) (instance.Removal, error) {
 	if s.env.indexed && s.State.ProviderID == "" {
 		if found, err := s.look(ctx); err != nil || found.Unread != "" {
@@ -120,8 +121,8 @@ func (s *Scope) remove(ctx context.Context) (instance.Removal, error) {
 	return removal, nil
 }
 
-// holders returns the other InfraMachines that the instance stays for. Without the index InfraMachines do not detect each other. The Driver
-// is asked for the instance when one of them is in another namespace.
+// holders returns the other InfraMachines for which the instance is retained. Without the index, InfraMachines do not detect each other. If
+// one of them is in another namespace, the instance is read from the Driver.
 func (s *Scope) holders(ctx context.Context) ([]string, error) {
 	others, err := s.sharing(ctx)
 	if err != nil || len(others) == 0 {
@@ -153,7 +154,7 @@ func (s *Scope) holders(ctx context.Context) ([]string, error) {
 	return decideHolders(facts), nil
 }
 
-// sharing returns the other InfraMachines, of all namespaces, that have what finds the instance.
+// sharing returns the other InfraMachines, in all namespaces, with the same provider ID or resume data.
 func (s *Scope) sharing(ctx context.Context) (others []client.Object, err error) {
 	if !s.env.indexed {
 		return nil, nil
@@ -169,7 +170,7 @@ func (s *Scope) sharing(ctx context.Context) (others []client.Object, err error)
 	return others, err
 }
 
-// keysOf are the keys under which an object is found. What was read of one that cannot be read as a whole may find its instance.
+// keysOf returns the keys under which an object is found. For an object that cannot be read completely, it uses the values that were read.
 func (r *Reconciler) keysOf(obj client.Object) []string {
 	var infra contract.ProvidedMachineState
 	if r.frame.Read(obj, &infra) != nil {
@@ -178,7 +179,7 @@ func (r *Reconciler) keysOf(obj client.Object) []string {
 	return append(engine.ReferenceKeys(contract.CommonOf(&infra)), instanceKeys(&infra)...)
 }
 
-// instanceKeys are the keys of what finds the instance of an InfraMachine.
+// instanceKeys returns the keys of the provider ID and the resume data of an InfraMachine.
 func instanceKeys(infra *contract.ProvidedMachineState) (keys []string) {
 	if infra.ProviderID != "" {
 		keys = append(keys, "id:"+infra.ProviderID)

@@ -18,26 +18,26 @@ import (
 
 // Reasons of the condition Ready of an InfraMachine, besides those of package internal/instance.
 const (
-	// ReasonWaitingForMachine: no owner reference names a Machine that exists, or that Machine names another object.
+	// ReasonWaitingForMachine: no owner reference is that of an existing Machine, or that Machine references another object.
 	ReasonWaitingForMachine = "WaitingForMachine"
-	// ReasonWaitingForCluster: the infrastructure of the Cluster is not provisioned. The word is that of Cluster API's providers.
+	// ReasonWaitingForCluster: the infrastructure of the Cluster is not provisioned. Cluster API's providers use the same reason.
 	ReasonWaitingForCluster = "WaitingForClusterInfrastructureReady"
-	// ReasonMachineDeleting: the Machine is being deleted, so nothing is made for it.
+	// ReasonMachineDeleting: the Machine is being deleted, so no instance is created for it.
 	ReasonMachineDeleting = "MachineDeleting"
 )
 
 // ReasonWaitingForInstanceDeletion is the reason of the condition Deleting while the instance exists.
 const ReasonWaitingForInstanceDeletion = "WaitingForInstanceDeletion"
 
-// instanceStep makes or looks at the instance, and copies what the Driver says. A new provider ID and what to resume with are written in
-// this pass: they find the instance again.
+// instanceStep creates or reads the instance, and copies its values. A new provider ID and the resume data are written in this pass,
+// because they identify the instance in later passes.
 func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	if reason, message := s.waitsFor(); reason != "" {
 		s.notReady(reason, message)
 		if reason != ReasonMachineDeleting {
 			return Result{Stop: true}, nil // an event of the Cluster follows
 		}
-		found, err := s.look(ctx) // it may have been made just before: the Machine finds its Node by the provider ID
+		found, err := s.look(ctx) // it may have been created just before: the Machine finds its Node by the provider ID
 		return Result{Stop: true, RequeueAfter: found.RequeueAfter}, err
 	}
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
@@ -60,8 +60,8 @@ func instanceStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: found.RequeueAfter}, nil
 }
 
-// look asks the Driver in a deletion for the instance, and records what finds it again. What resumes it is not cleared: another one
-// may have nothing else yet, see sharing.
+// look reads the instance from the Driver in a deletion, and records the provider ID or resume data. It does not clear resume data, because
+// another InfraMachine may have nothing else yet (see sharing).
 func (s *Scope) look(ctx context.Context) (instance.Outcome, error) {
 	found, err := s.env.keeper.Ensure(ctx, s.input(ctx))
 	if len(found.Instance.Resume) > 0 {
@@ -73,8 +73,8 @@ func (s *Scope) look(ctx context.Context) (instance.Outcome, error) {
 	return found, err
 }
 
-// waitsFor returns what has to come before an instance is made, as a reason and a message; empty when nothing has. An instance that exists
-// waits for nothing.
+// waitsFor returns what must happen before an instance is created, as a reason and a message; empty for nothing. An existing instance waits
+// for nothing.
 func (s *Scope) waitsFor() (reason, message string) {
 	switch {
 	case s.State.ProviderID != "":
@@ -87,7 +87,7 @@ func (s *Scope) waitsFor() (reason, message string) {
 	return "", ""
 }
 
-// input returns what this pass knows about the instance. In a deletion the Machine is not read.
+// input returns the facts of this pass about the instance. In a deletion the Machine is not read.
 func (s *Scope) input(ctx context.Context) instance.Input {
 	r, err := s.env.options.Input(ctx, &s.State)
 	r.Token = cmp.Or(r.Token, string(s.State.UID))
@@ -113,8 +113,8 @@ func (s *Scope) firstBoot(ctx context.Context, _ provider.Request) ([]byte, erro
 	return external.ReadBootstrapData(ctx, s.env.ports.APIReader, key)
 }
 
-// deleteInstanceStep deletes the instance, and waits until the Driver says that nothing is left. An instance that another InfraMachine has
-// stays, see decideHolders.
+// deleteInstanceStep deletes the instance, and waits until the Driver reports that nothing is left. An instance that another InfraMachine
+// has is retained (see decideHolders).
 func deleteInstanceStep(ctx context.Context, s *Scope) (Result, error) {
 	removal, err := s.remove(ctx)
 	switch {

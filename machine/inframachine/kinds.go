@@ -17,8 +17,8 @@ type Kinds struct {
 	Machine contract.Kind
 }
 
-// ClusterAPI returns the Kinds of a provider whose InfraMachines have a CRD of the embedder's: gvk is their kind, and v the contract that
-// they fulfil, v1beta1 or v1beta2. The Machines are those of cluster.x-k8s.io in the API version of the same name. The error matches
+// ClusterAPI returns the Kinds of a provider whose InfraMachines have a CRD of the embedder's: gvk is their kind, and v their contract
+// version, v1beta1 or v1beta2. The Machines are those of cluster.x-k8s.io in the API version of the same name. The error matches
 // contract.ErrUnknownVersion.
 func ClusterAPI(gvk schema.GroupVersionKind, v contract.Version) (Kinds, error) {
 	kinds, err := contract.ClusterAPI(v)

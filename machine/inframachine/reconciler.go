@@ -16,9 +16,8 @@ type (
 	passes = engine.Reconciler[contract.ProvidedMachineState, contract.ProvidedMachineUpdate, *Scope]
 )
 
-// Reconciler reconciles InfraMachines of one kind with a Driver. Its methods Reconcile, ReconcileObject and Forget are those of
-// pass.Reconciler; with ReconcileObject in a loop of your own, call IndexInfraMachines once before the cache starts. Safe for concurrent
-// use.
+// Reconciler reconciles InfraMachines of one kind with a Driver. If you call its method ReconcileObject in a loop of your own, call
+// IndexInfraMachines once before the cache starts. Safe for concurrent use.
 type Reconciler struct {
 	*passes
 
@@ -51,7 +50,8 @@ func New(kinds Kinds, ports engine.Ports, options Options) (*Reconciler, error) 
 	return r, nil
 }
 
-// IndexInfraMachines registers the index by which events of Clusters find InfraMachines, and InfraMachines with one provider ID each other.
+// IndexInfraMachines registers the index that maps events of Clusters to InfraMachines, and InfraMachines with one provider ID to each
+// other.
 func (r *Reconciler) IndexInfraMachines(ctx context.Context) error {
 	r.indexed = true
 	return r.frame.IndexOther(ctx, engine.NewObject(r.kinds.InfraMachine), r.kinds.InfraMachine.GVK.Kind, r.keysOf)

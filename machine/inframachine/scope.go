@@ -14,11 +14,11 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-// Scope is one pass over one InfraMachine. It embeds the Scope of package pass. Only the worker that runs the pass uses it.
+// Scope is one pass over one InfraMachine. It embeds a pass.Scope. Only the worker that runs the pass uses it.
 type Scope struct {
 	engine.Scope[contract.ProvidedMachineState, contract.ProvidedMachineUpdate]
 
-	// Machine is the owner, as StepMachine has read it; zero before, and in a deletion.
+	// Machine is the owner that StepMachine has read; zero before that step, and in a deletion.
 	Machine contract.MachineState
 
 	env *Reconciler
@@ -28,8 +28,8 @@ func (s *Scope) notReady(reason, message string) {
 	s.Assert(engine.Condition(contract.ConditionReady, metav1.ConditionFalse, reason, message))
 }
 
-// machineStep reads the owner Machine. Without one that names the InfraMachine nothing is made: a person may have created or copied the
-// InfraMachine, or its Machine is not known to this cluster yet.
+// machineStep reads the owner Machine. Without a Machine that references the InfraMachine, no instance is created: a person may have
+// created or copied the InfraMachine, or its Machine is not in this cluster yet.
 func machineStep(ctx context.Context, s *Scope) (Result, error) {
 	m, missing, err := s.env.ownerOf(ctx, s.Object)
 	if err != nil {
@@ -47,15 +47,15 @@ func machineStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-// setFailure records a failure. Empty values leave the recorded one as it is: a failure is never cleared.
+// setFailure records a failure. Empty values do not change the recorded failure, which is never cleared.
 func (s *Scope) setFailure(reason, message string) {
 	engine.Set(&s.State.FailureReason, cmp.Or(reason, s.State.FailureReason), &s.Update.FailureReason)
 	message = engine.Bounded(cmp.Or(message, s.State.FailureMessage), engine.MaxMessageLength)
 	engine.Set(&s.State.FailureMessage, message, &s.Update.FailureMessage)
 }
 
-// flush writes the InfraMachine. A condition that changes to a reason which a person has to act on is a Warning event. An InfraMachine that
-// is gone is no error.
+// flush writes the InfraMachine. A condition that changes to a reason that needs a person is a Warning event. A missing InfraMachine is not
+// an error.
 func flush(ctx context.Context, s *Scope, err error) error {
 	problems := append(engine.Problems(), instance.ReasonInvalid, instance.ReasonFailed, instance.ReasonGone, instance.ReasonProviderIDMissing,
 		string(provider.Unauthenticated), string(provider.Exhausted), string(provider.Terminal))

@@ -43,7 +43,7 @@ func (r *Reconciler) ofMachine(_ context.Context, obj client.Object) []reconcile
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}}}
 }
 
-// machineChanges passes the changes of Machines that an InfraMachine waits for: its data, and its deletion.
+// machineChanges passes the changes of Machines that an InfraMachine waits for: of the bootstrap data, and the deletion.
 func (r *Reconciler) machineChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		var old, updated contract.MachineState
@@ -55,24 +55,24 @@ func (r *Reconciler) machineChanges() predicate.Predicate {
 	}}
 }
 
-// Wiring says what a Reconciler is made of, as far as that needs rights.
+// Wiring describes the parts of a Reconciler that need rights.
 type Wiring struct {
-	// InfraMachine and Machine are what the kinds are called in paths. StatusSubresource is that of the InfraMachine.
+	// InfraMachine and Machine are the resources of the kinds. StatusSubresource is that of the InfraMachine.
 	InfraMachine, Machine schema.GroupResource
 	StatusSubresource     bool
 	// Secrets: Options.UserData is not set, so bootstrap data Secrets are read.
 	Secrets bool
-	// Clusters: ClusterOf of the ports is that of external.Clusters.
+	// Clusters: ClusterOf of the ports is the one of external.Clusters.
 	Clusters bool
-	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	// Events: Options.Recorder is one of a manager, as with SetupWithManager.
 	Events bool
 }
 
-// PolicyRules are the rights that a Reconciler needs, without those of the Driver and of Options.Input:
+// PolicyRules returns the rights that a Reconciler needs, without those of the Driver and of Options.Input:
 //
 //   - InfraMachines: list, watch and patch, and patch on the status if that is a subresource;
 //   - Machines: list and watch; Secrets: get; Clusters: list, watch and get;
-//   - Events: create, and patch when one is repeated.
+//   - Events: create, and patch for a repeated event.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{
 		engine.PolicyRules(engine.Wiring{Own: w.InfraMachine, StatusSubresource: w.StatusSubresource, Clusters: w.Clusters, Events: w.Events}),

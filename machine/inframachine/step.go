@@ -9,7 +9,7 @@ import (
 // Step is one part of the reconciler of InfraMachines, with a name. pass.Step documents its fields.
 type Step = engine.Step[*Scope]
 
-// Result says how a pass continues after a step.
+// Result defines how a pass continues after a step.
 type Result = engine.Result
 
 // Names of the steps that Steps returns.
@@ -22,13 +22,13 @@ const (
 	StepRemoveFinalizer = "remove-finalizer"
 )
 
-// Steps returns a new list of the steps of an InfraMachine, in order. Change it with pass.InsertBefore, pass.InsertAfter, pass.Replace and
-// pass.Remove, and set Options.Steps. New rejects a list with duplicates, with steps of Steps in another order, or without
-// a step that keeps an instance from being lost or a deletion from never ending. A step of the same name may replace each of them.
+// Steps returns a new list of the steps of an InfraMachine, in order. Change it with its methods InsertBefore, InsertAfter, Replace and
+// Remove, and set Options.Steps. New rejects a list with duplicates, with steps of Steps in another order, or without a step that prevents
+// a lost instance or an endless deletion. A step of the same name may replace each of them.
 //
 //   - StepPaused ends the pass of a paused InfraMachine;
 //   - StepMachine reads the owner Machine and ends the pass while there is none; StepFinalizer stores the finalizer;
-//   - StepInstance makes or looks at the instance, and copies what the Driver says;
+//   - StepInstance creates or reads the instance, and copies its values;
 //   - StepDeleteInstance deletes the instance and waits until it is gone; StepRemoveFinalizer ends the deletion.
 func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
@@ -41,7 +41,7 @@ func Steps() engine.Steps[*Scope] {
 	})
 }
 
-// checkSteps reports why a list of steps cannot be used.
+// checkSteps returns an error for a list of steps that cannot be used.
 func checkSteps(steps []Step) error {
 	return engine.CheckSafety(steps, Steps(), "InfraMachine", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepMachine},
@@ -57,7 +57,7 @@ func checkSteps(steps []Step) error {
 
 func pauseStep(_ context.Context, s *Scope) (Result, error) { return s.StopIfPaused() }
 
-// finalizerStep stores the finalizer before anything is made.
+// finalizerStep stores the finalizer before an instance is created.
 func finalizerStep(ctx context.Context, s *Scope) (Result, error) { return s.StoreFinalizer(ctx) }
 
 func removeFinalizerStep(_ context.Context, s *Scope) (Result, error) {
