@@ -13,8 +13,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Evaluate judges one Machine. It is total, and fails safe: what was not read, or does not say since when, is never Unhealthy. It
-// allocates nothing for a healthy Machine. Rule: Cluster API's MachineHealthCheck targets.
+// Evaluate judges one Machine. It accepts all inputs, and fails safe: a problem that was not read, or that has no start time, is never
+// Unhealthy. It allocates nothing for a healthy Machine. Rule: Cluster API's MachineHealthCheck targets.
 func Evaluate(f Facts) Verdict {
 	m := f.Machine
 	if f.Reach.Silent {
@@ -42,13 +42,13 @@ func Evaluate(f Facts) Verdict {
 	return e.verdict()
 }
 
-// evaluation collects what is wrong with one Machine.
+// evaluation collects the problems of one Machine.
 type evaluation struct {
 	Facts
 	Verdict
 
 	causes     []string // of an unhealthy Machine
-	unreported bool     // the Node does not say whether it is Ready
+	unreported bool     // the Node does not report whether it is Ready
 }
 
 func (e *evaluation) machine() {
@@ -99,14 +99,14 @@ func (e *evaluation) startup() {
 	if cluster := e.Cluster; cluster != nil {
 		steps = append(steps, cluster.ControlPlaneInitializedAt, cluster.InfrastructureReadyAt)
 	}
-	isAhead := func(at time.Time) bool { return at.After(e.Now) } // a clock that is ahead must not extend the limit for ever
+	isAhead := func(at time.Time) bool { return at.After(e.Now) } // a clock that is ahead must not extend the limit forever
 	base := later(append(slices.DeleteFunc(steps, isAhead), m.Created, e.Reach.AnsweredAt)...)
 	joins := later(ready, e.Reach.AnsweredAt)
 	if !ready.IsZero() && join > 0 && (limit == 0 || base.Add(limit).After(joins.Add(join))) {
 		base, limit = joins, join
 	}
 	if limit > 0 {
-		if len(e.causes) > 0 && e.Since.IsZero() { // a creation that failed does not say since when
+		if len(e.causes) > 0 && e.Since.IsZero() { // a failed creation has no start time
 			e.Since = base
 		}
 		e.lasts(base, limit, ReasonNodeStartupTimeout, "Node failed to report startup in %s", limit)
@@ -122,8 +122,9 @@ func (e *evaluation) apply(rule contract.HealthRule, of, reason string, since ti
 	e.Suspect = e.Suspect || !over
 }
 
-// lasts applies a limit to what is wrong since a time, and reports whether it is over. What does not say since when is never a reason to
-// remediate. The next look is a second after the limit; a transition in the future, by a clock that is ahead, does not delay it.
+// lasts applies a limit to a problem that began at a time, and reports whether the limit is over. A problem without a start time is never a
+// reason to remediate. The next check is a second after the limit; a transition in the future, from a clock that is ahead, does not delay
+// it.
 func (e *evaluation) lasts(since time.Time, limit time.Duration, reason, cause string, args ...any) (over bool) {
 	left := later(since, e.Reach.AnsweredAt).Add(limit).Sub(e.Now)
 	e.Limit = max(e.Limit, limit)
@@ -142,15 +143,15 @@ func (e *evaluation) lasts(since time.Time, limit time.Duration, reason, cause s
 
 func (e *evaluation) blame(reason string, since time.Time, cause string, args ...any) {
 	e.causes = append(e.causes, fmt.Sprintf(cause, args...))
-	if e.Reason == "" { // what is wrong with the Machine comes first
+	if e.Reason == "" { // problems of the Machine come first
 		e.Reason, e.Since = reason, since
 	} else if !since.IsZero() && since.Before(e.Since) {
 		e.Since = since
 	}
 }
 
-// verdict completes the Verdict. A Node that is gone and a creation that failed do not say since when: the condition that says so does. One
-// of unknown time would be at once with each later failure of another Machine.
+// verdict completes the Verdict. A missing Node and a failed creation have no start time, so the transition time of their condition is
+// used. Otherwise they would seem simultaneous with each later failure of another Machine.
 func (e *evaluation) verdict() Verdict {
 	switch {
 	case len(e.causes) > 0:
@@ -166,7 +167,7 @@ func (e *evaluation) verdict() Verdict {
 		e.Reason = ReasonDeleting
 	case e.NodeState == NodeUnread:
 		e.Reason = ReasonNodeUnread
-	case e.Unstarted || e.unreported: // the node lifecycle controller says of a Node that it is unknown after a while
+	case e.Unstarted || e.unreported: // the node lifecycle controller sets an unreported Node to Unknown after a while
 		e.Reason = ReasonStarting
 	default:
 		e.Class, e.Reason = Healthy, ReasonSucceeded
@@ -174,16 +175,16 @@ func (e *evaluation) verdict() Verdict {
 	return e.Verdict
 }
 
-// Class is what a check thinks of a Machine.
+// Class is the result of a check for a Machine.
 type Class string
 
 // Values of Class.
 const (
-	// Pending: it is not judged, or not yet. It is the zero value.
+	// Pending: the Machine is not judged, or not yet. It is the zero value.
 	Pending Class = ""
-	// Healthy: it has a Node that has reported, and nothing is wrong with it.
+	// Healthy: the Machine has a Node that has reported, and no problem.
 	Healthy Class = "Healthy"
-	// Unhealthy: something has been wrong with it for as long as the check allows.
+	// Unhealthy: the Machine has had a problem for as long as the check allows.
 	Unhealthy Class = "Unhealthy"
 )
 
@@ -191,7 +192,7 @@ const (
 const (
 	ReasonSucceeded              = "HealthCheckSucceeded"   // nothing is wrong with the Machine
 	ReasonUnhealthyNode          = "UnhealthyNode"          // a condition of the Node has been unhealthy for the time that the check allows
-	ReasonUnhealthyMachine       = "UnhealthyMachine"       // a condition of the Machine has been, or the Machine has failed
+	ReasonUnhealthyMachine       = "UnhealthyMachine"       // a condition of the Machine has been unhealthy, or it has failed
 	ReasonNodeStartupTimeout     = "NodeStartupTimeout"     // no Node has joined in the time that the check allows
 	ReasonNodeDeleted            = "NodeDeleted"            // the Node of the Machine was deleted
 	ReasonHasRemediateAnnotation = "HasRemediateAnnotation" // a user requests the remediation with an annotation
@@ -205,34 +206,34 @@ const (
 	ReasonUnreachable                = "ClusterUnreachable"         // an API server that the Machine depends on does not answer
 	ReasonNodeUnread                 = "NodeUnread"                 // the Node could not be read
 	ReasonDeleting                   = "Deleting"                   // the Machine is being deleted
-	// ReasonStarting: it has no Node yet, or one that has not reported, and its limit is not reached.
+	// ReasonStarting: the Machine has no Node yet, or one that has not reported, and its limit is not reached.
 	ReasonStarting = "Starting"
-	// ReasonSuspect: something is wrong, but not for long enough, or a condition does not say since when.
+	// ReasonSuspect: there is a problem, but not for long enough, or without a start time.
 	ReasonSuspect = "Suspect"
 )
 
-// Verdict is the result of Evaluate: what is thought of a Machine, and why.
+// Verdict is the result of Evaluate for a Machine.
 type Verdict struct {
 	Class Class
 	// Skipped: the Machine does not count at all, as with SkipAnnotation.
 	Skipped bool
-	// Reason and Message are those of the condition HealthCheckSucceeded for a Machine that is Healthy or Unhealthy. Otherwise Reason says
-	// why it is neither. They change only when something else happens.
+	// Reason and Message are those of the condition HealthCheckSucceeded for a Machine that is Healthy or Unhealthy. Otherwise Reason is why
+	// it is neither. They change only when the problem changes.
 	Reason, Message string
-	// Since is when what is wrong began, or begins to be counted. Zero when that is unknown, or nothing is wrong.
+	// Since is when the problem began, or begins to count. Zero when that is unknown, or there is no problem.
 	Since time.Time
-	// Limit is how long that may last, the longest of several; zero when nothing is wrong, or no time is allowed for it. A Node that is gone
+	// Limit is how long the problem may last, the longest of several; zero when there is no problem, or it may not last. A Node that is gone
 	// has as long to register again as a new one.
 	Limit time.Duration
-	// Suspect: something is wrong that is not yet, or never will be, a reason to remediate.
+	// Suspect: there is a problem that is not yet, or never will be, a reason to remediate.
 	Suspect bool
-	// Unjudged: nothing can be known of any Machine of the cluster now. The Machine counts as it was judged last.
+	// Unjudged: no Machine of the cluster can be judged now. The Machine counts with its last result.
 	Unjudged bool
 	// Unstarted: the Machine has never had a Node.
 	Unstarted bool
-	// NextCheck is after which time the verdict changes without an event; zero when it does not.
+	// NextCheck is the time after which the verdict changes without an event; zero when it does not.
 	NextCheck time.Duration
 }
 
-// isBad reports whether something is wrong with the Machine, for long enough or not.
+// isBad reports whether the Machine has a problem, for long enough or not.
 func (v *Verdict) isBad() bool { return v.Class == Unhealthy || v.Suspect }

@@ -9,12 +9,12 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// NodeState is what is known about the Node of a Machine.
+// NodeState is the state of a Machine's Node.
 type NodeState uint8
 
-// Values of NodeState. Only NodeGone makes a Machine unhealthy by itself.
+// Values of NodeState. Only NodeGone alone makes a Machine unhealthy.
 const (
-	// NodeUnread: nothing is known. It is the zero value, so that what was not read is not taken for missing.
+	// NodeUnread: the Node was not read. It is the zero value, so that an unread Node does not count as missing.
 	NodeUnread NodeState = iota
 	// NodeNone: no Node was ever recorded for the Machine.
 	NodeNone
@@ -24,34 +24,34 @@ const (
 	NodeGone
 )
 
-// Facts are the inputs of Evaluate. They are read, never changed or kept.
+// Facts are the inputs of Evaluate. They are neither changed nor kept.
 type Facts struct {
 	Machine *contract.MachineState
 	// Node is the Node for NodePresent. Find returns both.
 	Node      *corev1.Node
 	NodeState NodeState
-	// Cluster is nil where Machines have no Clusters. Before its control plane is initialized and its infrastructure is ready, as in the zero
-	// state, Machines are not judged.
+	// Cluster is nil if Machines have no Clusters. Machines are not judged before its control plane is initialized and its infrastructure is
+	// ready, as in the zero state.
 	Cluster *contract.ClusterState
 	Checks  *Checks
-	// Reach is that of the API servers that the Machine depends on.
+	// Reach is the reachability of the API servers that the Machine depends on.
 	Reach Reach
 	Now   time.Time
 }
 
-// Reach says whether API servers answer. The zero Reach is that of servers that always did. machineset/guard.Gate finds it out.
+// Reach reports whether API servers respond. The zero Reach means that they always have. machineset/guard.Gate determines it.
 type Reach struct {
-	// Silent: one of them has not answered yet, or not for too long. Nothing is judged.
+	// Silent: one of them has not responded yet, or not for too long. Nothing is judged.
 	Silent bool
-	// AnsweredAt is when they answered again after an outage, zero without one. No limit begins before: a fleet that could not report during
-	// an outage is not replaced at its end. It may be yet to come, while caches are behind.
+	// AnsweredAt is when they responded again after an outage, zero without one. No limit begins earlier, so that a fleet that could not
+	// report during an outage is not replaced at its end. It may be in the future, while caches are behind.
 	AnsweredAt time.Time
 }
 
 // Find returns the recorded Node of a Machine. nodes are nil while they cannot be read. The Node with the recorded UID is the Machine's,
-// also where a provider has changed the form of the Machine's provider ID. A Node of the recorded name that is another one is not: where
-// both its UID and its provider ID differ, the Machine's Node is gone, and where one of these is unknown, nothing is known until the
-// Machine's own reconciler has matched it. NodeGone needs a live read before a Machine is marked for it: nodes may be behind.
+// even if a provider has changed the form of the Machine's provider ID. If a Node with the recorded name differs in both UID and provider
+// ID, the Machine's Node is gone; if one of these is unknown, the result is NodeUnread until the Machine's own reconciler has matched the
+// Node. Before a Machine is marked for NodeGone, a live read is needed, because nodes may be behind.
 func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Rules) (*corev1.Node, NodeState) {
 	switch {
 	case nodes == nil:
@@ -74,22 +74,23 @@ func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Ru
 }
 
 const (
-	// DefaultNodeStartup is how long a Machine may be without a Node when a check does not say it. The value is Cluster API's.
+	// DefaultNodeStartup is how long a Machine may be without a Node if a check does not set it. The value is Cluster API's.
 	DefaultNodeStartup = 10 * time.Minute
-	// SkipAnnotation of a Machine, with any value, keeps checks from judging it. Rule: Cluster API's.
+	// SkipAnnotation of a Machine, with any value, excludes it from checks. Rule: Cluster API's.
 	SkipAnnotation = "cluster.x-k8s.io/skip-remediation"
 )
 
-// Checks are what makes a Machine unhealthy. The zero Checks find only Nodes that were deleted and Machines that failed: one without a Node
-// whose failureReason or failureMessage is set is unhealthy at once, because its provider has said that its creation will not succeed.
+// Checks define what makes a Machine unhealthy. The zero Checks find only Nodes that were deleted and Machines that failed: a Machine
+// without a Node whose failureReason or failureMessage is set is unhealthy at once, because its provider reports that its creation will not
+// succeed.
 type Checks struct {
-	// Node and Machine are rules about conditions of the Node, those of node-problem-detector included, and of the Machine. A Machine is
+	// Node and Machine are rules about conditions of the Node, including those of node-problem-detector, and of the Machine. A Machine is
 	// unhealthy when one of them applies.
 	Node, Machine []contract.HealthRule
-	// NodeStartup is how long a Machine may be without a Node: since it was created, the Cluster was ready or its own infrastructure was
-	// ready, whichever was last. Zero: for ever.
+	// NodeStartup is how long a Machine may be without a Node after the latest of three times: its creation, the readiness of the Cluster and
+	// the readiness of its infrastructure. Zero: forever.
 	NodeStartup time.Duration
-	// Join is how long a Machine may be without a Node since its infrastructure was ready. Zero: for ever.
+	// Join is how long a Machine may be without a Node after its infrastructure was ready. Zero: forever.
 	Join time.Duration
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// errLimit is the error for a maximum or a range that cannot be read.
+// errLimit is the error for a maximum or a range that is invalid.
 var errLimit = errors.New("the limit of unhealthy Machines cannot be read")
 
-// limit says up to how many unhealthy Machines they are remediated at all. The zero limit is Cluster API's default, 100%.
+// limit is the number of unhealthy Machines up to which they are remediated. The zero limit is Cluster API's default, 100%.
 type limit struct {
 	least int
 	most  contract.Opt[intstr.IntOrString]
-	in    string // the text of the range, empty without
+	in    string // the text of the range, or empty
 }
 
 // parseLimit reads PlanFacts.MaxUnhealthy and UnhealthyRange.
@@ -42,11 +42,11 @@ func parseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (limit
 	return limit{least: int(from), most: contract.Some(intstr.FromInt32(int32(to))), in: inRange}, nil //nolint:gosec // 31 bits
 }
 
-// allows reports whether a number of unhealthy Machines of a total is remediated, and how many more could become unhealthy until they are
-// not. Rule: Cluster API's isAllowedRemediation.
+// allows reports whether a number of unhealthy Machines of a total is remediated, and how many more may become unhealthy. Rule: Cluster
+// API's isAllowedRemediation.
 func (l limit) allows(total, unhealthy int) (allowed bool, remaining int) {
 	value := l.value()
-	most, _ := intstr.GetScaledValueFromIntOrPercent(&value, total, false) // parseLimit has seen it
+	most, _ := intstr.GetScaledValueFromIntOrPercent(&value, total, false) // parseLimit has validated it
 	if unhealthy < l.least || unhealthy > most {
 		return false, 0
 	}
@@ -55,7 +55,7 @@ func (l limit) allows(total, unhealthy int) (allowed bool, remaining int) {
 
 func (l limit) value() intstr.IntOrString { return l.most.Or(intstr.FromString("100%")) }
 
-// refusal is the message for a number that is not allowed. The words are Cluster API's.
+// refusal is the message for a number that is not allowed. The text is Cluster API's.
 func (l limit) refusal(total, unhealthy int) string {
 	value := l.value()
 	what, limit := "exceeds maxUnhealthy", "maxUnhealthy: "+value.String()

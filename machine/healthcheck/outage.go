@@ -9,18 +9,18 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// outageWindow: Machines that became unhealthy within it did so at once.
+// outageWindow is the time within which Machines count as becoming unhealthy at once.
 const outageWindow = 10 * time.Minute
 
-// outage are Machines that became unhealthy at once: all of them, or most of one failure domain while there are others.
+// outage is a set of Machines that became unhealthy at once: all of them, or most of one failure domain while there are others.
 type outage struct {
-	domain   string     // empty when it is of all Machines
-	machines []*Machine // that became unhealthy at once, suspects included; none of an outage that is only in the Ledger
-	judged   int        // of how many
+	domain   string     // empty for all Machines
+	machines []*Machine // that became unhealthy at once, including suspects; empty for an outage that is only in the Ledger
+	judged   int        // the number of Machines that were judged
 	ended    int64      // see Ledger.Outages
 }
 
-// String says what the outage is.
+// String describes the outage.
 func (o outage) String() string {
 	if o.domain == "" {
 		return fmt.Sprintf("All %d Machines became unhealthy at once", o.judged)
@@ -28,14 +28,14 @@ func (o outage) String() string {
 	return fmt.Sprintf("%d of %d Machines of failure domain %s became unhealthy at once", len(o.machines), o.judged, o.domain)
 }
 
-// unsureRetry is when it is looked again at an outage of which it is not known whether it has ended. Usually an event comes first.
+// unsureRetry is the delay before an outage whose end is uncertain is checked again. Usually an event comes first.
 const unsureRetry = time.Minute
 
 // concerns reports whether a Machine can be part of the outage.
 func (o outage) concerns(m *Machine) bool { return o.domain == "" || o.domain == m.Domain }
 
-// left returns how much time a Machine has to recover from an outage that is found no more; none when it was not part of it. Its limit
-// begins anew: the Nodes of a zone do not come back in the same second, and when the first have, the others are no outage any more.
+// left returns how much time a Machine has to recover from an outage that is no longer detected; none if it was not part of it. Its limit
+// begins anew: the Nodes of a zone do not return in the same second, and after the first have, the others are not an outage any more.
 func (o outage) left(m *Machine, now time.Time) time.Duration {
 	since := m.Verdict.Since
 	switch {
@@ -49,10 +49,10 @@ func (o outage) left(m *Machine, now time.Time) time.Duration {
 	return min(time.Unix(o.ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
 }
 
-// nevertheless is how a person has a Machine remediated that an outage holds.
+// nevertheless tells a person how to remediate a Machine during an outage.
 const nevertheless = "add the annotation " + contract.RemediateAnnotation + " to remediate it nevertheless"
 
-// holds says why an unhealthy Machine is held for an outage, and how long at least where that is known; nothing when it is not.
+// holds returns why an unhealthy Machine is not remediated during an outage, and how long at least if that is known; empty otherwise.
 func (o outage) holds(m *Machine, now time.Time) (message string, left time.Duration) {
 	if len(o.machines) > 0 {
 		if slices.Contains(o.machines, m) {
@@ -73,7 +73,7 @@ func (o outage) holds(m *Machine, now time.Time) (message string, left time.Dura
 	return "The outage " + of + " " + state + nevertheless, left
 }
 
-// remember finds the outages that last, and those of the ledger from which Machines are recovering, and records them.
+// remember detects the outages in progress, finds those of the ledger from which Machines are recovering, and records both.
 func (p *plan) remember() {
 	p.outages = outagesOf(p.machines, p.Now)
 	record := map[string]int64{}
@@ -89,8 +89,8 @@ func (p *plan) remember() {
 	p.out.Ledger.Outages = record
 }
 
-// recovers reports whether a Machine is recovering from an outage that was not found again. It has ended now, unless one of its Machines
-// cannot be judged: that one may have yet to recover.
+// recovers reports whether a Machine is recovering from an outage that was not detected again. The outage has ended now, unless one of its
+// Machines cannot be judged: that Machine may still have to recover.
 func (p *plan) recovers(o *outage) bool {
 	unjudged := slices.ContainsFunc(p.machines, func(m *Machine) bool {
 		return o.concerns(m) && m.Verdict.Class == Pending && m.Verdict.Since.IsZero() && !m.Deleting
@@ -101,9 +101,9 @@ func (p *plan) recovers(o *outage) bool {
 	return unjudged || slices.ContainsFunc(p.machines, func(m *Machine) bool { return o.left(m, p.Now) > 0 })
 }
 
-// outagesOf finds the outages among the Machines, by the name of their domain. Suspects count: when the first Machine of an outage reaches
-// its timeout, the others have yet to. Machines whose remediation a person requested do not, and neither do those that are being deleted,
-// as in a rollout.
+// outagesOf detects the outages among the Machines, by the name of their domain. Suspects count, because the first Machine of an outage
+// reaches its timeout before the others. Machines whose remediation a person requested do not count, nor do Machines that are being
+// deleted, as in a rollout.
 func outagesOf(machines []*Machine, now time.Time) []outage {
 	judged := slices.DeleteFunc(slices.Clone(machines), func(m *Machine) bool {
 		return m.Deleting || m.Verdict.Reason == ReasonHasRemediateAnnotation || m.Verdict.Class == Pending && !m.Verdict.Suspect
@@ -126,8 +126,8 @@ func outagesOf(machines []*Machine, now time.Time) []outage {
 	return all
 }
 
-// burst returns the most Machines that became unhealthy within the window. One of which it is unknown since when did so now, or with any
-// other.
+// burst returns the largest group of Machines that became unhealthy within the window. A Machine whose start time is unknown counts in
+// every group, and as now.
 func burst(machines []*Machine, now time.Time) []*Machine {
 	var bad, unknown []*Machine
 	for _, m := range machines {

@@ -12,41 +12,41 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Machine is a Machine of a check as Plan sees it.
+// Machine is a Machine of a check as input of Plan.
 type Machine struct {
 	Name    string
 	UID     types.UID
 	Created time.Time
-	// Group names who replaces the Machine: the deployment of its owner, or the owner. It is empty without an owner.
+	// Group identifies what replaces the Machine: the deployment of its owner, or the owner. It is empty without an owner.
 	Group string
 	// Domain is the failure domain, empty when unknown.
 	Domain  string
 	Verdict Verdict
-	// Marked: its remediation was requested, by a condition or an object, and has not ended. Failed: it was unhealthy when it was judged last.
+	// Marked: its remediation was requested, by a condition or an object, and has not ended. Failed: it was unhealthy in its last result.
 	Marked, Failed bool
 	Deleting       bool
 }
 
-// Shared is a Machine that an older check judges, whose name is By. It counts nowhere. When the older check is gone, it takes no place that
-// was recorded while it was there.
+// Shared is a Machine that an older check judges; By is the name of that check. It does not count. When the older check is gone, it takes
+// no place that was recorded before.
 type Shared struct {
 	By      string
 	Created time.Time
 }
 
-// PlanFacts are the inputs of Plan. They are read, never changed or kept.
+// PlanFacts are the inputs of Plan. They are neither changed nor kept.
 type PlanFacts struct {
-	// Machines are all that the check selects, in any order, without those that older checks judge too, which are Shared.
+	// Machines are all that the check selects, in any order, without the Shared ones, which older checks judge too.
 	Machines []Machine
 	Shared   []Shared
 	// MaxUnhealthy and UnhealthyRange are the limits of the check: a number or a percentage such as 40%, and a range such as [3-5], both ends
-	// included, that takes precedence. Absent and empty mean none. While they cannot be read, nothing is remediated.
+	// included, which takes precedence. Absent and empty mean none. While they are invalid, nothing is remediated.
 	MaxUnhealthy   contract.Opt[intstr.IntOrString]
 	UnhealthyRange string
-	// Ledger is that of the check, and Known says that there is one.
+	// Ledger is the ledger of the check; Known reports whether there is one.
 	Ledger Ledger
 	Known  bool
-	// External: an object made from a template remediates, which needs no owner.
+	// External: an object made from a template remediates, so no owner is needed.
 	External bool
 	Now      time.Time
 }
@@ -56,15 +56,15 @@ type Action string
 
 // Values of Action.
 const (
-	// ActionNone: nothing.
+	// ActionNone: nothing happens.
 	ActionNone Action = ""
-	// ActionMark: its remediation is requested.
+	// ActionMark: the remediation is requested.
 	ActionMark Action = "Mark"
-	// ActionWait: its remediation was requested before.
+	// ActionWait: the remediation was requested before.
 	ActionWait Action = "Wait"
-	// ActionHold: it is unhealthy, and stays.
+	// ActionHold: the Machine is unhealthy, and is not remediated.
 	ActionHold Action = "Hold"
-	// ActionUnmark: it is healthy again, and the request is withdrawn.
+	// ActionUnmark: the Machine is healthy again, and the request is withdrawn.
 	ActionUnmark Action = "Unmark"
 )
 
@@ -72,13 +72,13 @@ const (
 const (
 	ReasonRemediationAllowed = "RemediationAllowed" // unhealthy Machines are remediated
 	ReasonTooManyUnhealthy   = "TooManyUnhealthy"   // more Machines are unhealthy than the limit of the check allows
-	// ReasonLimitUnreadable: the limit of the check cannot be read.
+	// ReasonLimitUnreadable: the limit of the check is invalid.
 	ReasonLimitUnreadable = "LimitUnreadable"
-	// ReasonOutage: many Machines became unhealthy at once, and new ones would not end that.
+	// ReasonOutage: many Machines became unhealthy at once, and new Machines would not fix that.
 	ReasonOutage = "Outage"
-	// ReasonInFlight: as many Machines as a check can remember are being remediated.
+	// ReasonInFlight: the maximum number of Machines is being remediated.
 	ReasonInFlight = "RemediationInFlight"
-	// ReasonNoOwner: no controller owns the Machine, so that nothing would replace it.
+	// ReasonNoOwner: no controller owns the Machine, so nothing would replace it.
 	ReasonNoOwner = "NoOwner"
 )
 
@@ -86,29 +86,29 @@ const (
 type Outcome struct {
 	Name   string
 	Action Action
-	// Reason and Message say why a Machine is held.
+	// Reason and Message are why a Machine is held.
 	Reason, Message string
 }
 
 // Decision is the result of Plan.
 type Decision struct {
-	// Expected counts the Machines, without the ones that are skipped; Healthy and Unhealthy those that are not pending.
+	// Expected counts the Machines without skipped ones; Healthy and Unhealthy count those that are not pending.
 	Expected, Healthy, Unhealthy int
-	// Allowed, Reason and Message are the condition RemediationAllowed, and Remaining is how many more may become unhealthy.
+	// Allowed, Reason and Message are the condition RemediationAllowed; Remaining is how many more Machines may become unhealthy.
 	Allowed         bool
 	Remaining       int
 	Reason, Message string
-	// Outcomes are those of the expected Machines, sorted by name.
+	// Outcomes are the outcomes of the expected Machines, sorted by name.
 	Outcomes []Outcome
-	// Ledger is to be stored before a Machine is marked.
+	// Ledger must be stored before a Machine is marked.
 	Ledger Ledger
-	// NextCheck is after which time the decision changes without an event; zero when it does not.
+	// NextCheck is the time after which the decision changes without an event; zero when it does not.
 	NextCheck time.Duration
 }
 
-// Plan decides which Machines of a check are remediated. It is total and deterministic, whatever the order of the Machines. However often
-// it is asked, never more Machines are in remediation, or gone without a healthy replacement, than the limit allows: the Ledger remembers
-// them, and is to be stored before its decision is carried out.
+// Plan decides which Machines of a check are remediated. It accepts all inputs and is deterministic, whatever the order of the Machines.
+// Over all calls, never more Machines are in remediation, or gone without a healthy replacement, than the limit allows: the Ledger records
+// them, and must be stored before its decision is carried out.
 func Plan(f PlanFacts) Decision {
 	p := &plan{PlanFacts: f}
 	for i := range f.Machines {
@@ -117,7 +117,7 @@ func Plan(f PlanFacts) Decision {
 		switch {
 		case !m.Verdict.Skipped:
 			p.machines = append(p.machines, m)
-		case !m.Marked && !m.Deleting: // its remediation is withdrawn; another one's owner replaces it all the same
+		case !m.Marked && !m.Deleting: // its remediation is withdrawn; the owner of another one replaces it nevertheless
 			p.Ledger.InFlight = slices.DeleteFunc(slices.Clone(p.Ledger.InFlight), func(e Entry) bool {
 				return e.Machine == m.UID && e.Decided
 			})
@@ -133,7 +133,7 @@ func Plan(f PlanFacts) Decision {
 	p.remember()
 	p.outcomes()
 	p.say()
-	slices.SortFunc(p.out.Ledger.InFlight, inTime) // the next pass, which sorts what it reads, writes nothing
+	slices.SortFunc(p.out.Ledger.InFlight, inTime) // the next pass, which sorts its input, writes nothing
 	return p.out
 }
 
@@ -145,11 +145,11 @@ type plan struct {
 	outages  []outage   // those that last come first
 	out      Decision
 	bad      int // Machines that count as unhealthy for the limit
-	missing  int // those of them that are gone or not judged: they count for the total, too
+	missing  int // Machines of these that are gone or not judged: they count in the total, too
 }
 
-// count counts the Machines, and what the limit compares. It enters into the ledger what that does not know: a Machine that an earlier pass
-// whose ledger is lost, or another program, has marked; and without a ledger each Machine that has not started, because it may replace one.
+// count counts the Machines for the limit. It adds missing entries to the ledger: a Machine that was marked by another program, or by a
+// pass whose ledger is lost; and without a ledger each Machine that has not started, because it may be a replacement.
 func (p *plan) count() {
 	p.out.Expected = len(p.machines)
 	for _, m := range p.machines {
@@ -169,7 +169,7 @@ func (p *plan) count() {
 		}
 	}
 	for _, e := range p.out.Ledger.InFlight {
-		if e.Gone != 0 { // what will replace it counts too
+		if e.Gone != 0 { // its future replacement counts too
 			p.bad++
 			p.missing++
 		}
@@ -181,8 +181,8 @@ func (p *plan) isBad(m *Machine, class Class) bool {
 	return class == Unhealthy || m.Verdict.Suspect || p.out.Ledger.entry(m.UID) >= 0
 }
 
-// counts returns the class as which the Machine counts. One of which nothing can be known counts as it was judged last, and one that never
-// was as healthy, as in Cluster API.
+// counts returns the class with which the Machine counts. A Machine that cannot be judged counts with its last result, and without one as
+// healthy, as in Cluster API.
 func (m *Machine) counts() Class {
 	switch {
 	case m.Verdict.Unjudged && m.Failed:
@@ -210,7 +210,7 @@ func (p *plan) allow() {
 	}
 }
 
-// outcomes decides about each Machine, and marks as many as the ledger can have. A Machine that was made for another one is no further one.
+// outcomes decides about each Machine, and marks as many as the ledger can contain. A replacement is not a further Machine.
 func (p *plan) outcomes() {
 	for _, m := range p.machines {
 		o := Outcome{Name: m.Name}
@@ -231,7 +231,7 @@ func (p *plan) outcomes() {
 	}
 }
 
-// holds says why an unhealthy Machine is not remediated; nothing when it may be.
+// holds returns why an unhealthy Machine is not remediated; empty when it may be.
 func (p *plan) holds(m *Machine) (reason, message string) {
 	if m.Group == "" && !p.External {
 		return ReasonNoOwner, "No controller owns the Machine, so nothing replaces it: delete it, or repair it"
@@ -254,7 +254,7 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 	return "", ""
 }
 
-// say completes the condition RemediationAllowed, and finds the next check.
+// say completes the condition RemediationAllowed, and computes the next check.
 func (p *plan) say() {
 	unjudged, why := 0, ""
 	for _, m := range p.machines {
