@@ -23,7 +23,7 @@ import (
 // external reports whether requests are made from a template. Otherwise the owners of Machines remediate them.
 func (s *scope) external() bool { return !s.State.Template.IsZero() }
 
-// requestOf returns the kind of what is made from the template of a check, the zero kind without one.
+// requestOf returns the kind that is created from the template of a check, or the zero kind.
 func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
 	kind, isTemplate := strings.CutSuffix(check.Template.Kind, contract.TemplateSuffix)
 	if !isTemplate || kind == "" || check.TemplateVersion == "" {
@@ -32,8 +32,8 @@ func requestOf(check *contract.HealthCheckState) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: check.Template.Group, Version: check.TemplateVersion, Kind: kind}
 }
 
-// readRequests reads the template and the requests, in the version that the check names. A template that cannot be read keeps requests from
-// being created, and requests that cannot be read end the pass.
+// readRequests reads the template and the requests, in the version of the check. A template that cannot be read blocks the creation of
+// requests, and requests that cannot be read end the pass.
 func (s *scope) readRequests(ctx context.Context) error {
 	kind := requestOf(&s.State)
 	s.former = map[types.UID][]*unstructured.Unstructured{}
@@ -62,8 +62,8 @@ func (s *scope) readRequests(ctx context.Context) error {
 	return err
 }
 
-// readFormer reads the requests that an earlier template of the check has left, from the API server: where the cache is behind, two would
-// remediate a Machine. An event follows when one is gone.
+// readFormer reads the requests of an earlier template of the check from the API server: with a stale cache, two requests could remediate a
+// Machine. An event follows when one is gone.
 func (s *scope) readFormer(ctx context.Context, kind schema.GroupVersionKind) error {
 	if watched, err := s.list(ctx, kind); err != nil || watched == nil {
 		return err
@@ -81,7 +81,7 @@ func (s *scope) readFormer(ctx context.Context, kind schema.GroupVersionKind) er
 	return nil
 }
 
-// recordRequests records the kind of requests before the first one is made, and keeps the former ones of which a Machine has one.
+// recordRequests records the kind of requests before the first one is created, and retains the former kinds that still have requests.
 func (s *scope) recordRequests() {
 	kinds := []schema.GroupVersionKind{requestOf(&s.State)}
 	for _, m := range s.members {
@@ -134,7 +134,7 @@ func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error
 	if err != nil {
 		return said(ReasonRequestCreationFailed, err.Error()), nil // until the template is corrected, which is an event
 	}
-	if err := s.env.frame.Ports.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) { // the next pass sees whose it is
+	if err := s.env.frame.Ports.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) { // the next pass checks its owner
 		return said(ReasonRequestCreationFailed, engine.SeeLogs), fmt.Errorf("create %s: %w", made.GetKind(), err)
 	}
 	return said(ReasonWaitingForRemediation, ""), nil

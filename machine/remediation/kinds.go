@@ -13,14 +13,14 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// validate reports what is missing. Without annotations the ledger would be lost, and without conditions of Machines every pass would mark
-// them again.
+// validate reports missing capabilities of the kinds. Without annotations the ledger would be lost, and without conditions of Machines
+// every pass would mark them again.
 func validate(k contract.Kinds) error {
 	err := engine.CheckKind("Kinds.Machine", k.Machine)
 	if err != nil || engine.CheckKind("Kinds.Check", k.Check) != nil { // New reports the check's own
 		return err
 	}
-	ofCheck, _ := contract.CheckKind(k.Check) // what cannot be probed is not refused
+	ofCheck, _ := contract.CheckKind(k.Check) // a kind that cannot be probed is not rejected
 	ofMachine, _ := contract.CheckKind(k.Machine)
 	errs := []error{contract.RefuseForgotten(ofCheck, "Finalizers")}
 	for _, f := range ofMachine {
@@ -38,24 +38,24 @@ type Ports struct {
 
 	// Workload is the access to the Nodes of checks that name no cluster, or of all checks when NodesOf is nil.
 	Workload cluster.Workload
-	// NodesOf returns the access to the Nodes of a workload cluster, and must not block; cluster.NodesOf makes one. Nil: all Nodes are those
-	// of Workload. WorkloadEvents is the source of events about it, such as the method Source of cluster.Clusters.
+	// NodesOf returns the access to the Nodes of a workload cluster, and must not block; see cluster.NodesOf. Nil: all Nodes are those of
+	// Workload. WorkloadEvents is the source of its events, such as the method Source of cluster.Clusters.
 	NodesOf        func(cluster types.NamespacedName) (cluster.Workload, error)
 	WorkloadEvents func(cluster.Mapper) source.Source
-	// ReachOf says whether the API servers of a cluster answer, and since when, as the method Of of a machineset/guard.Gate does. It must
-	// not block. Nil: they always answer.
+	// ReachOf reports whether the API servers of a cluster respond, and since when, as the method Of of a machineset/guard.Gate does. It must
+	// not block. Nil: they always respond.
 	ReachOf func(cluster types.NamespacedName) healthcheck.Reach
 }
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
-	// Options are those of all kinds. Finalizer and ContractVersions have no effect: nothing belongs to a check alone.
+	// Options are those of all kinds. Finalizer and ContractVersions have no effect, because no object belongs to a check alone.
 	engine.Options
 
-	// Checks returns what makes the Machines of a check unhealthy; nil is healthcheck.ChecksOf. It is called in each pass, from several
-	// goroutines, and neither keeps nor changes the state.
+	// Checks returns the rules that make the Machines of a check unhealthy; nil is healthcheck.ChecksOf. It is called in each pass, from
+	// several goroutines, and must not keep or change the state.
 	Checks func(*contract.HealthCheckState) healthcheck.Checks
-	// Matching says which provider IDs are the same; it is that of the Machine reconciler.
+	// Matching defines which provider IDs are the same; use that of the Machine reconciler.
 	Matching noderef.Rules
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/machinist-dev/machinist/machine/healthcheck"
 )
 
-// ReasonSelectorUnreadable is the reason of RemediationAllowed when spec.selector cannot be read: no Machine is checked.
+// ReasonSelectorUnreadable is the reason of RemediationAllowed when spec.selector is invalid: no Machine is checked.
 const ReasonSelectorUnreadable = "SelectorUnreadable"
 
-// planStep decides what happens to the Machines, and stores the ledger before anything does. Nothing does while a webhook takes it away.
+// planStep decides about the Machines, and stores the ledger before anything is done. Nothing is done while a webhook removes the ledger.
 func planStep(ctx context.Context, s *scope) (result, error) {
 	s.recordRequests()
 	facts := healthcheck.PlanFacts{
@@ -35,17 +35,17 @@ func planStep(ctx context.Context, s *scope) (result, error) {
 	if err := s.Commit(ctx); err != nil {
 		return result{Stop: true}, err
 	}
-	if text != s.State.Annotations[healthcheck.LedgerAnnotation] { // more would be marked than the limit allows
+	if text != s.State.Annotations[healthcheck.LedgerAnnotation] { // otherwise more Machines would be marked than the limit allows
 		return result{Stop: true}, errors.New("the API server does not keep the annotation " + healthcheck.LedgerAnnotation)
 	}
 	s.decided = true
 	return result{}, nil
 }
 
-// maxTargets is how many names the status may have. The schema of Cluster API allows as many.
+// maxTargets is the maximum number of names in the status, from the schema of Cluster API.
 const maxTargets = 10_000
 
-// statusStep sets the status. It leaves alone what this pass has not decided.
+// statusStep sets the status. It does not change fields that this pass has not decided.
 func statusStep(_ context.Context, s *scope) (result, error) {
 	if !s.decided {
 		return result{}, nil
@@ -66,7 +66,7 @@ func statusStep(_ context.Context, s *scope) (result, error) {
 	old, _ := engine.Find(s.Stored, contract.ConditionRemediationAllowed)
 	s.Assert(allowed)
 	changed := old.Status != allowed.Status || old.Reason != allowed.Reason
-	if changed && old.Message != d.Message && d.Unhealthy > 0 && d.Message != "" { // others change nothing about an outage
+	if changed && old.Message != d.Message && d.Unhealthy > 0 && d.Message != "" { // other changes do not concern an outage
 		s.restricted = d.Message
 	}
 	return result{}, nil
@@ -78,8 +78,8 @@ type rival struct {
 	selector labels.Selector
 }
 
-// readRivals reads the checks that judge Machines before this one. Two checks that judge a Machine by different rules would write its
-// conditions in turn, for ever. One that is paused or being deleted writes none.
+// readRivals reads the checks that judge Machines before this one. Two checks that judge a Machine by different rules would overwrite its
+// conditions in turn, forever. A check that is paused or being deleted writes none.
 func (s *scope) readRivals(ctx context.Context) error {
 	own := &s.State
 	return s.env.frame.Each(ctx, own.Key.Namespace, "", func(obj client.Object) {

@@ -15,9 +15,8 @@ import (
 
 type reconciler = engine.Reconciler[contract.HealthCheckState, contract.HealthCheckUpdate, *scope]
 
-// Reconciler judges the Machines of health checks, and requests the remediation of those that are unhealthy. Its methods Reconcile,
-// ReconcileObject and Forget are those of engine.Reconciler; a loop of your own calls Index once before the cache starts. Safe for
-// concurrent use for different checks.
+// Reconciler judges the Machines of health checks, and requests the remediation of those that are unhealthy. If you call its method
+// ReconcileObject in a loop of your own, call Index once before the cache starts. Safe for concurrent use for different checks.
 type Reconciler struct {
 	*reconciler
 
@@ -28,8 +27,8 @@ type Reconciler struct {
 	workloads *cluster.Tracker
 }
 
-// New returns a Reconciler. It reports everything that is wrong with its inputs at once and makes no request. Most callers want
-// SetupWithManager, which fills the ports from a manager.
+// New returns a Reconciler. It reports all errors in its inputs at once and makes no request. Most callers want SetupWithManager, which
+// fills the ports from a manager.
 func New(kinds contract.Kinds, ports Ports, options Options) (*Reconciler, error) {
 	options = options.withDefaults(kinds.Check)
 	frame, err := engine.NewFrame("health check reconciler", kinds.Check, "", ports.Ports, options.Options, validate(kinds))
@@ -38,12 +37,12 @@ func New(kinds contract.Kinds, ports Ports, options Options) (*Reconciler, error
 	}
 	r := &Reconciler{frame: frame, kinds: kinds, ports: ports, options: options}
 	frame.Track("remediation templates and requests", func(ctx context.Context, _, obj client.Object) []reconcile.Request {
-		return frame.ByKey(ctx, obj.GetNamespace(), "") // that of a CRD is none, and the empty one means all
+		return frame.ByKey(ctx, obj.GetNamespace(), "") // a CRD has no namespace; the empty one means all
 	})
 	r.workloads = cluster.NewTracker(cluster.TrackerConfig{
 		Kind: kinds.Check.GVK.Kind, Own: ports.Workload.Or(ports.Client, ports.APIReader), NodesOf: ports.NodesOf, Events: ports.WorkloadEvents,
 		OfNode: func(ctx context.Context, cluster types.NamespacedName, _ ...*corev1.Node) []reconcile.Request {
-			if cluster.Name == "" { // the Nodes of checks without a cluster of their own
+			if cluster.Name == "" { // the Nodes of checks without a cluster
 				return frame.ByKey(ctx, "", "")
 			}
 			return frame.InCluster(ctx, cluster)
@@ -72,7 +71,7 @@ func flush(ctx context.Context, s *scope, err error) error {
 	return err
 }
 
-// result says how a pass continues after a step.
+// result defines how a pass continues after a step.
 type result = engine.Result
 
 // steps returns the steps of a health check, in order:
@@ -80,7 +79,7 @@ type result = engine.Result
 //   - paused ends the pass of a check that is paused, or whose Cluster was not read or does not exist;
 //   - cluster sets the label and the owner reference of the Cluster;
 //   - machines reads the Machines and their Nodes, and judges them;
-//   - plan decides what happens to them, and stores the ledger;
+//   - plan decides about them, and stores the ledger;
 //   - remediate writes the conditions of Machines, and creates and deletes requests for external remediation;
 //   - status sets the status of the check.
 func steps() []engine.Step[*scope] {

@@ -22,7 +22,7 @@ const (
 	ReasonTemplateNotFound       = "RemediationTemplateNotFound"      // the template of remediation requests does not exist
 	ReasonRequestCreationFailed  = "RemediationRequestCreationFailed" // the object that remediates the Machine could not be created
 	ReasonMachineMarkedUnhealthy = "MachineMarkedUnhealthy"           // an event: the check has requested a remediation
-	ReasonRemediationRestricted  = "RemediationRestricted"            // an event: the check has stopped to remediate; the message says why
+	ReasonRemediationRestricted  = "RemediationRestricted"            // an event: the check has stopped remediation; see the message
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 	messageWaiting  = "Waiting for remediation" // Cluster API's
 )
 
-// remediateStep carries the plan out for each Machine. One that fails does not keep the others from it.
+// remediateStep carries out the plan for each Machine. A Machine that fails does not block the others.
 func remediateStep(ctx context.Context, s *scope) (result, error) {
 	outcomes := map[string]healthcheck.Outcome{} // without those of Machines that are skipped
 	for _, o := range s.decision.Outcomes {
@@ -49,7 +49,7 @@ func remediateStep(ctx context.Context, s *scope) (result, error) {
 func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) (err error) {
 	set, removed := s.conditions(m, o)
 	switch {
-	case len(m.former) > 0: // nobody else is asked to remediate the Machine until they are gone, which are events
+	case len(m.former) > 0: // nothing else remediates the Machine until they are gone; events report that
 		return s.withdraw(ctx, m.former...)
 	case s.leavesAlone(m):
 		return nil
@@ -84,8 +84,9 @@ func isOver(m *member, o healthcheck.Outcome) bool {
 	return o.Action == healthcheck.ActionUnmark || m.plan.Verdict.Skipped
 }
 
-// conditions returns which conditions of a Machine the check sets and removes, beside the one that requests a remediation. One that its
-// owner has written is the owner's, as long as it has one. ExternallyRemediated ends with its request, whoever deletes that.
+// conditions returns the conditions of a Machine that the check sets and removes, except the one that requests a remediation. A condition
+// that the owner has written is the owner's, while there is an owner. ExternallyRemediated ends with its request, whoever deletes the
+// request.
 func (s *scope) conditions(m *member, o healthcheck.Outcome) (set []metav1.Condition, removed []string) {
 	switch {
 	case m.plan.Verdict.Skipped:
@@ -105,8 +106,8 @@ func (s *scope) conditions(m *member, o healthcheck.Outcome) (set []metav1.Condi
 	return set, removed
 }
 
-// leavesAlone reports whether the check does not write to a Machine that it does not judge: it is paused, or in deletion and its owner's,
-// or another program has said something of it, for reasons of its own.
+// leavesAlone reports whether the check does not write to a Machine that it does not judge: it is paused or being deleted, or
+// another program has set its conditions.
 func (s *scope) leavesAlone(m *member) bool {
 	if !m.plan.Verdict.Skipped {
 		return false
@@ -118,7 +119,7 @@ func (s *scope) leavesAlone(m *member) bool {
 	}, said.Reason)
 }
 
-// verdictOf is the condition HealthCheckSucceeded of a Machine, with the reason why nothing happens to it. Numbers, which change often, are
+// verdictOf returns the condition HealthCheckSucceeded of a Machine, with the reason why nothing happens. Numbers, which change often, are
 // only in the condition of the check.
 func (s *scope) verdictOf(m *member, o healthcheck.Outcome) metav1.Condition {
 	v, status := &m.plan.Verdict, metav1.ConditionTrue
@@ -134,7 +135,7 @@ func (s *scope) verdictOf(m *member, o healthcheck.Outcome) metav1.Condition {
 	return engine.Condition(contract.ConditionHealthCheckSucceeded, status, v.Reason, message)
 }
 
-// tell records that a Machine was marked, on the Machine.
+// tell records an event on the Machine that it was marked.
 func (s *scope) tell(m *member) {
 	if recorder := s.env.frame.Options.Recorder; recorder != nil {
 		note := fmt.Sprintf("Machine %s has been marked as unhealthy: %s", m.state.Key, m.plan.Verdict.Message)

@@ -23,21 +23,21 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// scope is one pass over one check: what was read and decided so far, and the functions to write it. Only the worker that runs the pass
-// uses it.
+// scope is one pass over one check: the facts that were read, the decisions so far, and the functions to write them. Only the worker that
+// runs the pass uses it.
 type scope struct {
 	engine.Scope[contract.HealthCheckState, contract.HealthCheckUpdate]
 
-	// workload is the access to the Nodes of the check's cluster, and nodesErr says why there is none.
+	// workload is the access to the Nodes of the check's cluster; nodesErr is why there is none.
 	workload cluster.Workload
 	nodesErr error
 
 	env     *Reconciler
 	members []*member // sorted by name
-	// template is what requests for external remediation are made from, and problem says why there is none.
+	// template is the template of requests for external remediation; problem is why there is none.
 	template *unstructured.Unstructured
 	problem  string
-	// requests are by name, nil while their kind is not served, and former, which earlier templates have left, by the UID of an owner.
+	// requests are by name, nil while their kind is not served. former are the requests of earlier templates, by the UID of an owner.
 	requests map[string]*unstructured.Unstructured
 	former   map[types.UID][]*unstructured.Unstructured
 
@@ -46,7 +46,7 @@ type scope struct {
 	rivals      []rival              // that judge Machines before this check
 	shared      []healthcheck.Shared // the Machines that they judge
 	decision    healthcheck.Decision
-	// decided: the plan was made, and its ledger is stored, or there is none to make because the selector cannot be read.
+	// decided: the plan was made and its ledger is stored, or there is no plan because the selector is invalid.
 	decided bool
 	// restricted is why remediation has stopped in this pass: the note of an event, which is recorded when the status is written.
 	restricted string
@@ -58,13 +58,12 @@ type member struct {
 	state  *contract.MachineState
 	facts  healthcheck.Facts
 	plan   healthcheck.Machine
-	// request is that for its external remediation, nil without, and former are those of earlier templates of the check.
+	// request is the request for its external remediation, or nil; former are the requests of earlier templates of the check.
 	request *unstructured.Unstructured
 	former  []*unstructured.Unstructured
 }
 
-// selectorOf returns which Machines a check selects: those of its cluster that its selector matches. A check without a selector selects
-// none.
+// selectorOf returns the selector of a check's Machines, all of its cluster. A check without a selector selects none.
 func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(check.Selector)
 	if err != nil || check.Selector == nil || check.ClusterName == "" {
@@ -77,14 +76,13 @@ func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
 	return selector.Add(*cluster), nil
 }
 
-// machinesStep reads the Machines of the check, and judges them. Without them nothing is decided, and without a selector it is not known
-// which they are.
+// machinesStep reads the Machines of the check, and judges them. Nothing is decided without the Machines or with an invalid selector.
 func machinesStep(ctx context.Context, s *scope) (result, error) {
 	selector, err := selectorOf(&s.State)
 	if err != nil { // nothing changes until it is corrected, which is an event
 		s.decided = true
 		s.decision.Reason, s.decision.Message = ReasonSelectorUnreadable, "the selector cannot be read: "+err.Error()+": nothing is remediated"
-		return result{Stop: true}, nil //nolint:nilerr // the decision has it
+		return result{Stop: true}, nil //nolint:nilerr // the decision reports it
 	}
 	list := engine.NewList(s.env.kinds.Machine)
 	if err := s.env.frame.Ports.Cache.List(ctx, list, client.InNamespace(s.State.Key.Namespace),
@@ -124,7 +122,7 @@ func machinesStep(ctx context.Context, s *scope) (result, error) {
 	return result{Stop: stops}, err
 }
 
-// facts are those that the Machines of the check share.
+// facts returns the facts that the Machines of the check share.
 func (s *scope) facts() healthcheck.Facts {
 	checks := s.env.options.Checks(&s.State)
 	f := healthcheck.Facts{Checks: &checks, Now: s.Now}
@@ -135,12 +133,12 @@ func (s *scope) facts() healthcheck.Facts {
 		s.Requeue(reachRetry)
 	}
 	if s.env.frame.Ports.ClusterOf != nil && s.State.ClusterName != "" {
-		f.Cluster = &s.Cluster.State // the zero state of one that is not there
+		f.Cluster = &s.Cluster.State // the zero state if there is none
 	}
 	return f
 }
 
-// judge fills what the plan sees of a Machine.
+// judge fills the plan's input for a Machine.
 func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 	state := m.state
 	m.plan = healthcheck.Machine{
@@ -171,13 +169,13 @@ func (s *scope) judge(m *member, shared healthcheck.Facts, readable bool) {
 	m.plan.Verdict.Unjudged = m.plan.Verdict.Unjudged || nodes == nil && m.plan.Verdict.Reason == healthcheck.ReasonNodeUnread
 }
 
-// findRequests fills the requests for a Machine, of the check's template and of former ones. A Machine is marked by them, if by anything.
+// findRequests finds the requests for a Machine, of the check's template and of former ones. Such a request marks the Machine.
 func (s *scope) findRequests(m *member) {
 	owns := func(ref metav1.OwnerReference) bool { return ref.UID == m.state.UID }
 	if request := s.requests[m.state.Key.Name]; request != nil && slices.ContainsFunc(request.GetOwnerReferences(), owns) {
 		m.request = request
 	}
-	for _, request := range s.former[m.state.UID] { // one of another name is somebody else's
+	for _, request := range s.former[m.state.UID] { // a request with another name is not the check's
 		if request.GetName() == m.state.Key.Name {
 			m.former = append(m.former, request)
 		}
@@ -187,11 +185,11 @@ func (s *scope) findRequests(m *member) {
 	}
 }
 
-// reachRetry is when to look again at an API server that does not answer.
+// reachRetry is the delay before an unresponsive API server is checked again.
 const reachRetry = 10 * time.Second
 
-// stands asks the API server whether the Node of a Machine that is to be marked is unhealthy, or gone: the cache may be behind, and what is
-// marked is destroyed. It makes no request for what is not about the Node.
+// stands confirms with the API server that the Node of a Machine that is to be marked is unhealthy or gone: the cache may be behind, and a
+// marked Machine is destroyed. It makes no request for a verdict that does not concern the Node.
 func (s *scope) stands(ctx context.Context, m *member) (bool, error) {
 	if reason := m.plan.Verdict.Reason; reason != healthcheck.ReasonUnhealthyNode && reason != healthcheck.ReasonNodeDeleted {
 		return true, nil

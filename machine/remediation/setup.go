@@ -17,7 +17,7 @@ import (
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. w is the access to Nodes, which it shares with the
 // reconciler of Machines. It reads no Clusters: to use them, or Nodes of workload clusters, fill Ports and call New and AddToManager. The
-// required rights are PolicyRules, and cluster.WorkloadPolicyRules where the Nodes are.
+// required rights are PolicyRules, and cluster.WorkloadPolicyRules in the cluster of the Nodes.
 func SetupWithManager(
 	ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, w cluster.Workload, options Options,
 ) (*Reconciler, error) {
@@ -54,26 +54,26 @@ func (r *Reconciler) Index(ctx context.Context) error {
 	})
 }
 
-// Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
+// Wiring describes the parts of a Reconciler that need rights. A zero member means that there is no such part.
 type Wiring struct {
-	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
+	// Kinds are the kinds of the Reconciler. Their GVKs, Resources and StatusSubresource are used.
 	Kinds contract.Kinds
-	// Templates are the kinds of remediation templates that checks may refer to, as resources, and Requests those of what is made from them.
+	// Templates are the kinds of remediation templates that checks may reference, as resources; Requests are the kinds created from them.
 	Templates, Requests []schema.GroupResource
-	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	// Clusters: Ports.ClusterOf is the one of external.Clusters.
 	Clusters bool
-	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	// Events: Options.Recorder is one of a manager, as with SetupWithManager.
 	Events bool
-	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has.
+	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as in OpenShift.
 	OwnerReferencesEnforced bool
 }
 
-// PolicyRules are the rights that a Reconciler needs where the checks are:
+// PolicyRules returns the rights that a Reconciler needs in the cluster of the checks:
 //
 //   - checks: list, watch, patch, and patch on the status if that is a subresource;
 //   - Machines: list and watch, and patch on the status, or on the Machine if that is no subresource;
 //   - Templates: list and watch; Requests: list, watch, create, and delete by UID;
-//   - Clusters: list, watch and get; Events: create, and patch when one comes again.
+//   - Clusters: list, watch and get; Events: create, and patch for a repeated event.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	machines := w.Kinds.Machine.GroupResource()
 	written := machines
