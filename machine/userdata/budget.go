@@ -2,13 +2,13 @@ package userdata
 
 import "fmt"
 
-// Budget is how much first-boot data one cloud takes.
+// Budget is the limit of one cloud for first-boot data.
 type Budget struct {
-	// Cloud is its name, for messages.
+	// Cloud is the name of the cloud, for messages.
 	Cloud string
-	// Bytes is the largest size that is accepted.
+	// Bytes is the maximum size.
 	Bytes int
-	// Binary says that bytes are kept as they are, so that gzip is possible. Without it only text is.
+	// Binary: the cloud stores bytes unchanged, so gzip is possible. Otherwise the data must be text.
 	Binary bool
 }
 
@@ -32,8 +32,8 @@ func BudgetOf(cloud string) (Budget, bool) {
 	return budget, known
 }
 
-// Fit returns the document as it is if the cloud takes it; otherwise in gzip, if it is for cloud-init and the cloud keeps bytes; otherwise
-// an error: two stages (RenderStages) always have a small first document. The files of an Ignition document are compressed already.
+// Fit returns the document unchanged if the cloud accepts it; otherwise in gzip, if it is for cloud-init and the cloud stores bytes;
+// otherwise an error: use RenderStages, whose first document is always small. The files of an Ignition document are compressed already.
 func (d Document) Fit(b Budget) (Document, error) {
 	if d.Size() > b.Bytes && b.Binary && d.format == CloudConfig && !d.compressed {
 		d.content, d.compressed = NewSecret(string(compressed(d.content.Reveal()))), true

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Architecture is that of a machine, as Kubernetes and Go name it.
+// Architecture is the architecture of a machine, as Kubernetes and Go name it.
 type Architecture string
 
 // Architectures.
@@ -27,92 +27,92 @@ const (
 	DualStack Families = "DualStack"
 )
 
-// Config is what a machine needs to know at its first boot. Render changes nothing in it and keeps nothing of it. What is secret has the
-// type Secret, so that a Config can be printed.
+// Config is the input of a machine's first boot. Render neither changes nor keeps it. Secret values have the type Secret, so that a Config
+// can be printed.
 type Config struct {
 	// Version is the Kubernetes version, with its leading v and a patch version, such as v1.36.3.
 	Version string
-	// Architecture is AMD64 without a value.
+	// Architecture is the architecture. Default AMD64.
 	Architecture Architecture
-	// Families are IPv4 without a value.
+	// Families are the IP families. Default IPv4.
 	Families Families
-	// Cluster is what the machine joins, Node is what it becomes.
+	// Cluster is the cluster that the machine joins, Node the Node that it becomes.
 	Cluster Cluster
 	Node    Node
-	// Kubelet is merged into the KubeletConfiguration as a JSON merge patch (RFC 7386); nil changes nothing. It must not
-	// set what Node and Cluster set.
+	// Kubelet is merged into the KubeletConfiguration as a JSON merge patch (RFC 7386); nil changes nothing. It must not set fields that Node
+	// and Cluster set.
 	Kubelet json.RawMessage
-	// Network is how the machine reaches its network; nil leaves that to the image.
+	// Network is the network configuration of the machine; nil leaves it to the image.
 	Network *Network
-	// Proxy is what packages and images are downloaded through.
+	// Proxy is the proxy for the downloads of packages and images.
 	Proxy Proxy
-	// Upgrade has Ubuntu, RHEL and Rocky upgrade all packages before the machine joins. Flatcar's image has the versions that it has.
+	// Upgrade makes Ubuntu, RHEL and Rocky upgrade all packages before the machine joins. Flatcar has the versions of its image.
 	Upgrade bool
 	// SSHKeys are lines as in authorized_keys, without options, for the default user of the system.
 	SSHKeys []string
-	// HostCAs are certificates in PEM that the whole machine trusts in addition, for example that of a mirror.
+	// HostCAs are PEM certificates that the whole machine trusts in addition, for example that of a mirror.
 	HostCAs string
-	// SandboxImage is the pause image; without a value it is the one of the container runtime.
+	// SandboxImage is the pause image. Default: that of the container runtime.
 	SandboxImage string
-	// Files are written in addition. One with the path of a template takes the place of that.
+	// Files are additional files. A file with the path of a template replaces it.
 	Files []File
 	// Parameters are values for templates of your own.
 	Parameters map[string]Secret
 }
 
-// Cluster is what a machine joins.
+// Cluster is the cluster that a machine joins.
 type Cluster struct {
 	// Server is the URL of the API server, for example https://192.0.2.1:6443.
 	Server string
-	// CA is the PEM of the certificates that sign the server's, and nothing else is trusted for it.
+	// CA are the PEM certificates that sign the server's certificate; nothing else is trusted for it.
 	CA string
-	// Token is a bootstrap token, ID.SECRET. Use one for each machine, and let it expire soon: TokenSecret makes its object.
+	// Token is a bootstrap token, ID.SECRET. Use a separate token for each machine, and a short expiry; see TokenSecret.
 	Token Secret
-	// DNS are the addresses of the cluster's DNS Service; empty leaves pods with the host's.
+	// DNS are the addresses of the cluster's DNS Service; if empty, pods use the host's.
 	DNS []netip.Addr
-	// Domain is that of Services; cluster.local without a value.
+	// Domain is the domain of Services. Default cluster.local.
 	Domain string
-	// ExternalCloudProvider says that a cloud controller manager sets provider ID and addresses. The kubelet then registers the Node with
-	// the taint node.cloudprovider.kubernetes.io/uninitialized.
+	// ExternalCloudProvider: a cloud controller manager sets provider ID and addresses. The kubelet then registers the Node with the taint
+	// node.cloudprovider.kubernetes.io/uninitialized.
 	ExternalCloudProvider bool
 }
 
-// Node is what a machine becomes. Labels and taints are there from the first moment.
+// Node is the Node that a machine becomes. Labels and taints are set at its registration.
 type Node struct {
-	// Name is that of the Node and the host name; without a value the cloud decides.
+	// Name is the name of the Node and the host name. Default: the cloud decides.
 	Name string
-	// ProviderID is reported by the kubelet, where it is known before the machine exists; empty otherwise.
+	// ProviderID is the provider ID that the kubelet reports, if it is known before the machine exists; otherwise empty.
 	ProviderID string
-	// Labels are those that a kubelet may give to itself; others have to be propagated, as package noderef/propagate does.
+	// Labels are labels that a kubelet may set on its own Node; propagate others with package noderef/propagate.
 	Labels map[string]string
-	// Taints are registered with the Node, and with them node.cluster.x-k8s.io/uninitialized:NoSchedule, which says that nothing has been
-	// propagated yet. The Machine reconciler removes it. A taint that the Machine has too, with the propagation OnInitialization, comes back
-	// once when the agent that removes it does so before the first propagation.
+	// Taints are registered with the Node, together with node.cluster.x-k8s.io/uninitialized:NoSchedule, which means that nothing has been
+	// propagated yet; the Machine reconciler removes it. A taint that the Machine has too, with the propagation OnInitialization, returns once
+	// if an agent removes it before the first propagation.
 	Taints []corev1.Taint
-	// OmitUninitialized leaves that taint out, for clusters where nothing removes it.
+	// OmitUninitialized omits that taint, for clusters where nothing removes it.
 	OmitUninitialized bool
-	// Addresses are the Node's own, at most one of each family; without a value the kubelet finds them.
+	// Addresses are the Node's own, at most one of each family. Default: the kubelet finds them.
 	Addresses []netip.Addr
 }
 
 // Network is the configuration of one interface.
 type Network struct {
-	// Interface is its name, such as eth0.
+	// Interface is the name of the interface, such as eth0.
 	Interface string
-	// Addresses are static, with the length of their network; without any, DHCP and router advertisements give them.
+	// Addresses are static, with prefix lengths; if empty, DHCP and router advertisements are used.
 	Addresses []netip.Prefix
-	// Gateways are at most one of each family.
+	// Gateways are the gateways, at most one of each family.
 	Gateways []netip.Addr
 	// DNS are the name servers of the host.
 	DNS []netip.Addr
-	// MTU in bytes; zero leaves it alone.
+	// MTU is in bytes; zero does not change it.
 	MTU int
 }
 
-// Proxy is an HTTP proxy. The URLs are secret since they may have a password.
+// Proxy is an HTTP proxy. The URLs are secret because they may contain a password.
 type Proxy struct {
 	HTTP, HTTPS Secret
-	// No are hosts, domains and networks to reach without it, in addition to loopback addresses and Services.
+	// No are hosts, domains and networks that need no proxy, in addition to loopback addresses and Services.
 	No []string
 }
 
@@ -120,7 +120,7 @@ type Proxy struct {
 type File struct {
 	// Path is absolute.
 	Path string
-	// Mode are the permissions; 0600 without a value.
+	// Mode are the permissions. Default 0600.
 	Mode fs.FileMode
 	// Content may be secret, so it is not printed.
 	Content Secret

@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// Document is first-boot data. Its text form has no content, since that is secret. It never changes and is safe for concurrent use.
+// Document is first-boot data. Its text form does not show the content, which is secret. It is immutable and safe for concurrent use.
 type Document struct {
 	format  Format
 	content Secret
-	// compressed says that the content is in gzip.
+	// compressed: the content is in gzip.
 	compressed bool
 }
 
-// Format says what reads the document.
+// Format returns the format of the document.
 func (d Document) Format() Format { return d.format }
 
-// Bytes returns the document itself, a copy.
+// Bytes returns a copy of the document.
 func (d Document) Bytes() []byte { return []byte(d.content.Reveal()) }
 
-// Size is the number of bytes.
+// Size returns the number of bytes.
 func (d Document) Size() int { return len(d.content.Reveal()) }
 
-// String names format and size.
+// String returns the format and the size.
 func (d Document) String() string { return fmt.Sprintf("%s document of %d bytes", d.format, d.Size()) }
 
-// MarshalText implements encoding.TextMarshaler: what a logger or JSON shows is what String returns. Bytes has the document.
+// MarshalText implements encoding.TextMarshaler with the result of String, for loggers and JSON. Bytes returns the document.
 func (d Document) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 func (b boot) document(format Format) (Document, error) {
@@ -56,7 +56,7 @@ func compressed(text string) []byte {
 
 type cloudConfig struct {
 	HostName string `json:"hostname,omitempty"`
-	// WithDomain has a name with a domain be the host name on every system: that of Ubuntu would be the first label alone.
+	// WithDomain makes a name with a domain the host name on every system; Ubuntu would otherwise use the first label alone.
 	WithDomain bool        `json:"prefer_fqdn_over_hostname,omitempty"`
 	Keys       []string    `json:"ssh_authorized_keys,omitempty"`
 	Password   bool        `json:"ssh_pwauth"`
@@ -87,12 +87,12 @@ func (b boot) cloudConfig() (string, error) {
 	return cloudConfigHeader + text, err
 }
 
-// readable is true for text that JSON and every reader of YAML see alike: YAML 1.1 refuses some characters that JSON allows.
+// readable reports whether JSON and every YAML reader read a text alike: YAML 1.1 rejects some characters that JSON allows.
 func readable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && (r < ' ' || r > '~') })
 }
 
-// encode writes JSON as a person reads it: without the escapes for web pages.
+// encode writes JSON without the escapes for web pages.
 func encode(value any, indent string) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -104,7 +104,7 @@ func encode(value any, indent string) (string, error) {
 
 const unitFolder = "/etc/systemd/system/"
 
-// allFiles are the files and those of the units.
+// allFiles returns the files, including those of the units.
 func (b boot) allFiles() []File {
 	all := append([]File(nil), b.files...)
 	for _, u := range b.units {
@@ -115,7 +115,7 @@ func (b boot) allFiles() []File {
 	return all
 }
 
-// commands are what has to be done once the files are there. They wait for nothing, since units may be ordered after cloud-init.
+// commands returns the commands to run after the files are written. They wait for nothing, since units may be ordered after cloud-init.
 func (b boot) commands() [][]string {
 	commands := [][]string{{"systemctl", "daemon-reload"}}
 	for _, u := range b.units {
@@ -129,7 +129,7 @@ func (b boot) commands() [][]string {
 	return commands
 }
 
-// script renders a shell script that does the same. Contents are base64, and the few other words are quoted.
+// script renders an equivalent shell script. Contents are base64, and the few other words are quoted.
 func (b boot) script() string {
 	var out strings.Builder
 	out.WriteString(scriptHeader)
@@ -161,5 +161,5 @@ put() {
 
 `
 
-// quoteShell makes one word of a text, whatever it is.
+// quoteShell quotes any text as one word.
 func quoteShell(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -2,10 +2,10 @@ package userdata
 
 import "encoding/base64"
 
-// ignitionVersion is the newest that Flatcar's stable channel has read since 2022.
+// ignitionVersion is the newest version that Flatcar's stable channel has supported since 2022.
 const ignitionVersion = "3.3.0"
 
-// These types have what we write of Ignition's specification 3.3.0.
+// These types are the part of Ignition's specification 3.3.0 that this package writes.
 type ignitionConfig struct {
 	Ignition struct {
 		Version string `json:"version"`
@@ -36,7 +36,7 @@ type ignitionFile struct {
 	} `json:"contents"`
 }
 
-// unit is one of systemd, also for other formats.
+// unit is a systemd unit, used for other formats too.
 type unit struct {
 	Name     string `json:"name"`
 	Enabled  bool   `json:"enabled,omitempty"`
@@ -46,8 +46,8 @@ type unit struct {
 
 const dataURL = "data:;base64,"
 
-// ignition renders a config. Contents are base64 either way, so they are compressed where that makes them smaller: Ignition reads no
-// compressed document on most clouds, and compressed files on all of them.
+// ignition renders a config. Contents are base64 in any case, so they are compressed if that makes them smaller: Ignition reads compressed
+// documents only on few clouds, but compressed files on all of them.
 func (b boot) ignition() (string, error) {
 	var doc ignitionConfig
 	doc.Ignition.Version, doc.Systemd.Units = ignitionVersion, b.units

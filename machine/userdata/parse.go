@@ -15,18 +15,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Joined is what a document says about the Node that its machine becomes. A driver whose machines are processes needs nothing else.
+// Joined is the content of a document about the Node that its machine becomes. It is enough for a driver whose machines are processes.
 type Joined struct {
-	// NodeName, ProviderID and Labels are empty without.
+	// NodeName, ProviderID and Labels are empty if not set.
 	NodeName, ProviderID string
 	Labels               map[string]string
-	// Taints are all that the Node is registered with.
+	// Taints are all taints that the Node is registered with.
 	Taints []corev1.Taint
-	// Kubeconfig is the one to join with: server, pinned CA and token.
+	// Kubeconfig is the kubeconfig for joining: server, pinned CA and token.
 	Kubeconfig Secret
-	// KubeletConfiguration is the whole one, as JSON.
+	// KubeletConfiguration is the complete configuration, as JSON.
 	KubeletConfiguration json.RawMessage
-	// KubeletArgs are the arguments beside it.
+	// KubeletArgs are the additional arguments.
 	KubeletArgs []string
 }
 
@@ -39,9 +39,8 @@ const (
 	kubeletArgsPrefix = `KUBELET_ARGS="`
 )
 
-// Parse reads a document that Render made, also after Fit: it is for drivers that start a kubelet themselves, and for tests. It does
-// not read documents of others, the first of two stages, or those of systems whose templates have other paths. Errors have nothing
-// of the document in them.
+// Parse reads a document of Render, also after Fit, for drivers that start a kubelet themselves and for tests. It does not read documents
+// of others, the first of two stages, or documents of systems whose templates have other paths. Errors contain nothing of the document.
 func Parse(document []byte) (Joined, error) {
 	files, err := Files(document)
 	if err != nil {
@@ -71,7 +70,7 @@ func Parse(document []byte) (Joined, error) {
 	return joined, nil
 }
 
-// arguments reads what KubeletArgs wrote, which has no characters that would have been quoted.
+// arguments parses the result of KubeletArgs, which has no characters that need quotes.
 func (j *Joined) arguments(env string) {
 	args, _, _ := strings.Cut(strings.TrimPrefix(env, kubeletArgsPrefix), `"`)
 	j.KubeletArgs = strings.Fields(args)
@@ -92,7 +91,7 @@ func (j *Joined) arguments(env string) {
 
 var errNotOurs = errors.New("the document is none that Render made")
 
-// Files returns the files that a document of Render, or the first of two stages, writes, in its order; those of units are among them.
+// Files returns the files that a document of Render, or the first of two stages, writes, in order, including those of units.
 func Files(document []byte) ([]File, error) {
 	if plain, err := uncompressed(document); err == nil {
 		document = plain

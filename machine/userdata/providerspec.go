@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// ProviderSpec is what Machines of Kubermatic contain at spec.providerSpec.value. ParseProviderSpec returns one.
+// ProviderSpec is the content of spec.providerSpec.value of Kubermatic's Machines. ParseProviderSpec returns one.
 type ProviderSpec struct {
 	// OperatingSystem is Kubermatic's name of the system, such as ubuntu; see SystemName.
 	OperatingSystem string
-	// CloudProviderSpec is for the Driver.
+	// CloudProviderSpec is the Driver's specification.
 	CloudProviderSpec json.RawMessage
-	// CloudConfig takes the place of what the Driver writes for the cloud; nil without.
+	// CloudConfig replaces the Driver's cloud configuration file; nil if not set.
 	CloudConfig *Secret
 
 	sshKeys    []string
@@ -35,8 +35,8 @@ type providerNetwork struct {
 	IPFamily string `json:"ipFamily"`
 }
 
-// ParseProviderSpec reads the content of spec.providerSpec.value. A member that is not known is an error, because the machine would boot
-// without what it asks for; beside that error is all that could be read. No error has a value. Rule: Kubermatic's providerconfig.
+// ParseProviderSpec reads the content of spec.providerSpec.value. An unknown field is an error, because the machine would boot without its
+// effect; the fields that could be read are returned with the error. No error contains a value. Rule: Kubermatic's providerconfig.
 func ParseProviderSpec(value json.RawMessage) (ProviderSpec, error) {
 	var wire struct {
 		CloudProvider     string           `json:"cloudProvider"`
@@ -57,7 +57,7 @@ func ParseProviderSpec(value json.RawMessage) (ProviderSpec, error) {
 	return p, err
 }
 
-// decodeStrictly reads what it can, and reports a member that is not known or has another type.
+// decodeStrictly reads all valid fields, and reports unknown fields and fields of another type.
 func decodeStrictly(field string, value json.RawMessage, into any) error {
 	if len(value) == 0 {
 		return fmt.Errorf("%s: must be an object", field)
@@ -77,13 +77,13 @@ func decodeStrictly(field string, value json.RawMessage, into any) error {
 	return nil
 }
 
-// SystemName returns the name of the system for Builtin, and OperatingSystem itself where that has none.
+// SystemName returns the name of the system for Builtin, or OperatingSystem itself if there is none.
 func (p ProviderSpec) SystemName() string {
 	known := map[string]string{"ubuntu": Ubuntu2404, "flatcar": Flatcar, "rhel": RHEL9, "rockylinux": Rocky9}
 	return cmp.Or(known[p.OperatingSystem], p.OperatingSystem)
 }
 
-// systemSpec is operatingSystemSpec, of all systems. Flatcar does not update itself, whatever it has.
+// systemSpec is operatingSystemSpec of all systems. Flatcar never updates itself, whatever the settings.
 type systemSpec struct {
 	DistUpgradeOnBoot   bool   `json:"distUpgradeOnBoot"`
 	DisableAutoUpdate   bool   `json:"disableAutoUpdate"`
@@ -92,9 +92,9 @@ type systemSpec struct {
 	ProvisioningUtility string `json:"provisioningUtility"`
 }
 
-// Config returns a Config with what the ProviderSpec has: the keys of SSH, the network, and the settings of the system. base has all else,
-// and is not changed. An address, a gateway or a name server needs base.Network.Interface. A setting that the built-in templates do not
-// have, such as a subscription of RHEL, is an error. The error joins all that a machine would boot without.
+// Config returns base with the values of the ProviderSpec: SSH keys, network, and settings of the system. base is not changed. An address,
+// a gateway or a name server needs base.Network.Interface. A setting that the built-in templates do not support, such as a subscription of
+// RHEL, is an error. The error joins everything that a machine would boot without.
 func (p ProviderSpec) Config(base Config) (Config, error) {
 	c := base
 	c.SSHKeys = slices.Clone(base.SSHKeys)
@@ -155,7 +155,7 @@ func (n *providerNetwork) add(c *Config) error {
 	return errors.Join(errs...)
 }
 
-// named is an error about a field, nil without err.
+// named returns an error about a field, or nil without err.
 func named(field, want string, err error) error {
 	if err == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Format is how a document is read at the first boot.
+// Format is the format of a document.
 type Format string
 
-// Formats. The first two are those of the bootstrap contract's data secret.
+// Formats. The first two are formats of the bootstrap contract's data secret.
 const (
-	// CloudConfig is that of cloud-init: JSON, which is YAML as well, after the line #cloud-config.
+	// CloudConfig is cloud-init's format: JSON, which is YAML as well, after the line #cloud-config.
 	CloudConfig Format = "cloud-config"
 	// Ignition is version 3.3.0 of Ignition's JSON.
 	Ignition Format = "ignition"
@@ -23,12 +23,12 @@ const (
 	Script Format = "script"
 )
 
-// SentinelFile is there once the kubelet has joined the cluster. Rule: Cluster API's bootstrap contract.
+// SentinelFile exists once the kubelet has joined the cluster. Rule: Cluster API's bootstrap contract.
 const SentinelFile = "/run/cluster-api/bootstrap-success.complete"
 
-// Render returns the document with which a machine of this system boots for the first time and joins its cluster. It is pure: equal
-// input gives equal bytes. The error joins all that is wrong with the Config, each with the path of its field, or names the template that
-// cannot be rendered. No error has a value of the Config.
+// Render returns the document with which a machine of this system boots for the first time and joins its cluster. It is pure: equal input
+// gives equal bytes. The error joins all problems of the Config, each with the path of its field, or names the template that cannot be
+// rendered. No error contains a value of the Config.
 func Render(system System, config Config) (Document, error) {
 	if err := system.validate(config); err != nil {
 		return Document{}, err
@@ -45,7 +45,7 @@ func (s System) render(v *values, stage string, format Format) (Document, error)
 	return b.document(format)
 }
 
-// boot is what happens at a first boot, in no format yet.
+// boot is the content of a first boot, independent of the format.
 type boot struct {
 	hostName, user string
 	keys           []string
@@ -53,7 +53,7 @@ type boot struct {
 	units          []unit
 }
 
-// boot renders the templates of a stage: empty for everything but what only the first of two stages has.
+// boot renders the templates of a stage. The empty stage excludes templates of the first of two stages.
 func (s System) boot(v *values, stage string) (boot, error) {
 	b := boot{hostName: v.Node.Name, user: v.System["user"], keys: slices.Clone(v.SSHKeys)}
 	var errs []error
@@ -71,7 +71,7 @@ func (s System) boot(v *values, stage string) (boot, error) {
 		if !inStage(u.Stage, stage) {
 			continue
 		}
-		text, err := s.sources[u.Source].render(v) // one that is masked has no source
+		text, err := s.sources[u.Source].render(v) // a masked unit has no source
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", u.Name, err))
 		}
@@ -87,7 +87,7 @@ func (s System) boot(v *values, stage string) (boot, error) {
 
 func inStage(of, stage string) bool { return of == stageBoth || of == stage }
 
-// put adds a file, in the place of one with the same path.
+// put adds a file, or replaces the file with the same path.
 func put(files []File, f File) []File {
 	if f.Mode == 0 {
 		f.Mode = 0o600
@@ -108,7 +108,7 @@ func (s System) file(f fileTemplate, v *values) (File, error) {
 	return File{Path: f.Path, Mode: mode, Content: NewSecret(text)}, err
 }
 
-// mergeJSON applies a JSON merge patch (RFC 7386), which is an object or nothing.
+// mergeJSON applies a JSON merge patch (RFC 7386), which is an object or empty.
 func mergeJSON(text string, patch json.RawMessage) (string, error) {
 	var contents [2]any
 	for i, part := range []string{text, cmp.Or(string(patch), "{}")} {
@@ -140,5 +140,5 @@ func merged(target, patch any) any {
 	return result
 }
 
-// fileMode as cloud-init and shells write it.
+// fileMode formats a mode for cloud-init and shells.
 func fileMode(mode fs.FileMode) string { return fmt.Sprintf("%04o", uint32(mode.Perm())) }

@@ -2,8 +2,8 @@ package userdata
 
 import "fmt"
 
-// Secret is text that is never printed, logged or stored by accident: fmt, JSON and loggers show a fixed word in its place, also where a
-// Secret is an unexported field of another type. The zero value is no secret. Safe for concurrent use.
+// Secret is text that is never printed, logged or stored by accident: fmt, JSON and loggers show a fixed word instead, even if a Secret is
+// an unexported field of another type. The zero value has no text. Safe for concurrent use.
 type Secret struct {
 	value *string // behind a pointer, because fmt calls no methods of unexported fields and would print a string
 }
@@ -26,13 +26,13 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// Equal says whether both have the same text; == compares identities.
+// Equal reports whether both have the same text; == compares identities.
 func (s Secret) Equal(other Secret) bool { return s.Reveal() == other.Reveal() }
 
-// IsZero says that there is no text.
+// IsZero reports whether there is no text.
 func (s Secret) IsZero() bool { return s.value == nil }
 
-// String says whether there is text, and not what.
+// String shows whether there is text, but not the text.
 func (s Secret) String() string {
 	if s.IsZero() {
 		return ""

@@ -12,22 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Stages are the two stages of a first boot. The objects are new; the caller creates them before the machine, and may delete them once it
-// has joined.
+// Stages are the two stages of a first boot. The objects are new; the caller creates them before the machine, and may delete them after the
+// machine has joined.
 type Stages struct {
-	// First is small, has only what is needed to fetch the second, and fits every cloud.
+	// First is small, contains only what is needed to fetch the second stage, and fits every cloud.
 	First Document
-	// Secret has the second stage as a shell script, under the keys of the bootstrap contract: value and format.
+	// Secret contains the second stage as a shell script, under the keys of the bootstrap contract: value and format.
 	Secret *corev1.Secret
-	// Role allows to get that Secret and nothing else, and RoleBinding gives it to the token.
+	// Role allows reading only that Secret, and RoleBinding grants it to the token.
 	Role        *rbacv1.Role
 	RoleBinding *rbacv1.RoleBinding
 }
 
-// RenderStages is Render for data that is too large for a cloud. The second stage is kept in a Secret of the cluster that the machine
-// joins, which the machine reads with its bootstrap token; key names the Secret, the Role and the RoleBinding, and has to be of one
-// machine. The caller may add labels and owners to the objects. The first stage trusts only Cluster.CA, and has the token in a file of
-// mode 0600. Errors are those of Render. A Secret has at most 1 MiB.
+// RenderStages is Render for data that is too large for a cloud. The second stage is a Secret of the cluster that the machine joins, which
+// the machine reads with its bootstrap token. key is the key of the Secret, the Role and the RoleBinding, and must be unique for each
+// machine. The caller may add labels and owners to the objects. The first stage trusts only Cluster.CA, and has the token in a file of mode
+// 0600. Errors are those of Render. A Secret can have at most 1 MiB.
 func RenderStages(system System, config Config, key types.NamespacedName) (Stages, error) {
 	if len(validation.IsDNS1123Label(key.Namespace)) > 0 || !validName(key.Name) {
 		return Stages{}, errors.New("key: must be the namespace and the name of a Secret")

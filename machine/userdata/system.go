@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Names of the systems that Builtin has.
+// Names of the built-in systems.
 const (
 	Ubuntu2404 = "ubuntu-24.04"
 	Flatcar    = "flatcar"
@@ -23,14 +23,14 @@ const (
 //go:embed templates
 var embedded embed.FS
 
-// Names returns the names of the systems that Builtin has, sorted.
+// Names returns the names of the built-in systems, sorted.
 func Names() []string { return []string{Flatcar, RHEL9, Rocky9, Ubuntu2404} }
 
-// Templates returns the templates of the built-in systems, to copy or overlay: a manifest NAME.json for each system, and folders with
-// what the manifests list.
+// Templates returns the templates of the built-in systems, to copy or overlay: a manifest NAME.json for each system, and folders with the
+// sources that the manifests list.
 func Templates() (fs.FS, error) { return fs.Sub(embedded, "templates") }
 
-// Builtin returns the system with one of the names of Names.
+// Builtin returns the built-in system with a name.
 func Builtin(name string) (System, error) {
 	if !slices.Contains(Names(), name) {
 		return System{}, fmt.Errorf("there is no system %q: take one of %s, or Load your own", name, strings.Join(Names(), ", "))
@@ -42,19 +42,19 @@ func Builtin(name string) (System, error) {
 	return Load(templates, name+".json")
 }
 
-// System is how an operating system boots for the first time: its templates. The zero value has none. Safe for concurrent use.
+// System contains the first-boot templates of an operating system. The zero value has none. Safe for concurrent use.
 type System struct {
 	manifest manifest
 	sources  map[string]source
 }
 
-// Name is that of the manifest.
+// Name returns the name in the manifest.
 func (s System) Name() string { return s.manifest.Name }
 
-// Format is what the image reads.
+// Format returns the format that the image reads.
 func (s System) Format() Format { return s.manifest.Format }
 
-// Versions are the minor versions of Kubernetes that the templates are made for, such as v1.36.
+// Versions returns the minor versions of Kubernetes that the templates support, such as v1.36.
 func (s System) Versions() []string { return slices.Clone(s.manifest.Versions) }
 
 // manifest is the JSON of a system.
@@ -73,10 +73,10 @@ type fileTemplate struct {
 	Path   string `json:"path"`
 	Mode   string `json:"mode"`
 	Source string `json:"source"`
-	// When is a condition of conditions, empty for always. Stage is first, both, or empty for the second of two stages.
+	// When is the name of a condition, empty for always. Stage is first, both, or empty for the second of two stages.
 	When  string `json:"when"`
 	Stage string `json:"stage"`
-	// Merge is kubelet where Config.Kubelet is merged in.
+	// Merge is kubelet for the file into which Config.Kubelet is merged.
 	Merge string `json:"merge"`
 }
 
@@ -94,11 +94,11 @@ const (
 )
 
 // Load reads a system from a manifest and the sources that it lists, whose paths are relative to the root of fsys. The extension of a
-// source says how its values are quoted: .env, .json, .toml and .pem have quotings of their own, .conf and .service hold plain values only,
-// and .sh is a script without values. Errors name the file.
+// source selects how its values are quoted: .env, .json, .toml and .pem have their own quoting, .conf and .service accept plain values
+// only, and .sh is a script without values. Errors name the file.
 //
-// Sources are text/template with the fields of a Config, with defaults, and of what follows from it: Minor (v1.36), System (the values
-// of the manifest), Taints (with the uninitialized one), FetchURL, HasIPv4, HasIPv6, KubeletArgs, FindNodeIPs, NoProxy, and NetworkMethod,
+// Sources are text/template with the fields of a Config, with defaults, and derived values: Minor (v1.36), System (the values of the
+// manifest), Taints (with the uninitialized one), FetchURL, HasIPv4, HasIPv6, KubeletArgs, FindNodeIPs, NoProxy, and NetworkMethod,
 // NetworkAddresses, NetworkGateways and NetworkDNS of IPv4 or IPv6.
 func Load(fsys fs.FS, name string) (System, error) {
 	m, err := readManifest(fsys, name)
@@ -155,7 +155,7 @@ func (m manifest) sources() []string {
 	return sources
 }
 
-// check finds what a renderer would stumble over later.
+// check reports problems that would make a later rendering fail.
 func (m manifest) check() error {
 	if m.Format != CloudConfig && m.Format != Ignition {
 		return fmt.Errorf("format %q is not %s or %s", m.Format, CloudConfig, Ignition)
@@ -189,7 +189,7 @@ func (f fileTemplate) mode() (fs.FileMode, error) {
 	return fs.FileMode(mode), err
 }
 
-// conditions are what a manifest can make a file depend on.
+// conditions are the conditions that a file of a manifest can have.
 func conditions() map[string]func(*values) bool {
 	return map[string]func(*values) bool{
 		"":         func(*values) bool { return true },

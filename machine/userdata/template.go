@@ -16,11 +16,10 @@ import (
 	"text/template/parse"
 )
 
-// A quoting writes one value of a template in the language of the file, so that it is one value there whatever its text is.
+// A quoting formats a value of a template in the language of the file, as one value whatever its text.
 type quoting func(value any) (string, error)
 
-// quotings are the languages by the extension of a source. A shell script is no template at all: it reads values from an environment
-// file.
+// quotings are the languages by the extension of a source. A shell script is not a template: it reads values from an environment file.
 func quotings() map[string]quoting {
 	return map[string]quoting{
 		".env": ofText(quoteEnv), ".json": quoteJSON, ".toml": ofText(quoteTOML), ".pem": ofText(quotePEM),
@@ -28,7 +27,7 @@ func quotings() map[string]quoting {
 	}
 }
 
-// ofText is the quoting of values that are one text.
+// ofText is the quoting of single texts.
 func ofText(quote func(text string) (string, error)) quoting {
 	return func(value any) (string, error) {
 		text, err := textOf(value)
@@ -45,7 +44,7 @@ type source struct {
 	parsed *template.Template // nil for a script
 }
 
-// parseSource reads a source and has every value that it prints quoted, as html/template does.
+// parseSource parses a source, and quotes every value that it prints, as html/template does.
 func parseSource(name, text string) (source, error) {
 	quote, known := quotings()[path.Ext(name)]
 	switch {
@@ -129,7 +128,7 @@ func textOf(value any) (string, error) {
 	return "", fmt.Errorf("a value of the type %T is not one text", value)
 }
 
-// quoteEnv writes a value for systemd's EnvironmentFile and for the shell, which read double quotes alike.
+// quoteEnv formats a value for systemd's EnvironmentFile and for the shell, which read double quotes alike.
 func quoteEnv(text string) (string, error) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return "", errUnquotable
@@ -137,7 +136,7 @@ func quoteEnv(text string) (string, error) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(text) + `"`, nil
 }
 
-// quoteJSON writes any value.
+// quoteJSON formats any value.
 func quoteJSON(value any) (string, error) {
 	if s, ok := value.(Secret); ok {
 		value = s.Reveal()
@@ -149,16 +148,16 @@ func quoteJSON(value any) (string, error) {
 	return strings.TrimSuffix(text, "\n"), nil
 }
 
-// quoteTOML writes a basic string of TOML, whose escapes are those of JSON.
+// quoteTOML formats a basic string of TOML, whose escapes are those of JSON.
 func quoteTOML(text string) (string, error) {
 	quoted, err := quoteJSON(text)
 	return strings.ReplaceAll(quoted, "\x7f", `\u007f`), err
 }
 
-// plainForm is that of names, numbers, addresses and URLs, which mean the same everywhere without quotes.
+// plainForm matches names, numbers, addresses and URLs, which need no quotes in any language.
 var plainForm = regexp.MustCompile(`^[a-zA-Z0-9._:/=,@+;-]*$`)
 
-// quotePlain is for files without quotes.
+// quotePlain checks values for files without quotes.
 func quotePlain(text string) (string, error) {
 	if !plainForm.MatchString(text) {
 		return "", errUnquotable
@@ -166,7 +165,7 @@ func quotePlain(text string) (string, error) {
 	return text, nil
 }
 
-// quotePEM writes PEM blocks again, without anything around them.
+// quotePEM formats PEM blocks again, without surrounding text.
 func quotePEM(text string) (string, error) {
 	var out strings.Builder
 	for rest := []byte(text); ; {

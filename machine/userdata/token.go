@@ -12,10 +12,11 @@ import (
 // SecretType is the type of a bootstrap data secret. Rule: Cluster API's bootstrap contract.
 const SecretType corev1.SecretType = "cluster.x-k8s.io/secret"
 
-// TokenSecret returns the object of a bootstrap token for the cluster that a machine joins; the caller creates it, and the control plane
-// deletes it after it has expired. Make the token with crypto/rand and for one machine: tokens that are cut from names or shared by a
-// pool are guessed, or stop working for those who are slow (gardener's have three characters of chance, Kubermatic's are of a
-// whole MachineDeployment). Groups are extra ones, which begin with system:bootstrappers:. The description names the machine, for people.
+// TokenSecret returns the Secret of a bootstrap token for the cluster that a machine joins; the caller creates it, and the control plane
+// deletes it after it has expired. Generate a separate token for each machine with crypto/rand: tokens that are derived from names or
+// shared by a pool can be guessed, or expire before slow machines join (gardener's have three random characters, Kubermatic's are shared by
+// a MachineDeployment). Groups are additional groups, which begin with system:bootstrappers:. The description names the machine, for
+// people.
 func TokenSecret(token Secret, expires time.Time, description string, groups ...string) (*corev1.Secret, error) {
 	parts := tokenForm.FindStringSubmatch(token.Reveal())
 	if parts == nil {

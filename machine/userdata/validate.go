@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// problems collects what is wrong. It never has the value of a field, which may be secret.
+// problems collects errors. It never contains the value of a field, which may be secret.
 type problems struct{ errs []error }
 
 // add adds a problem of a field, such as Cluster.Token.
@@ -31,8 +31,8 @@ func (p *problems) addUnless(ok bool, field, problem string) {
 
 var versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// validate returns all with which a machine would not boot or not join its cluster, and a private key in the place of a certificate. What
-// is only wrong in a file of the machine, such as a public key that nobody can log in with, is left to the tools that read it.
+// validate returns all values with which a machine would not boot or not join its cluster, and private keys in place of certificates.
+// Values that are only wrong in a file of the machine, such as an unusable public key, are left to the tools that read it.
 func (s System) validate(c Config) error {
 	if s.sources == nil {
 		return errors.New("the system has no templates: use Builtin or Load")
@@ -119,7 +119,7 @@ func (p *problems) files(files []File) {
 	}
 }
 
-// checkPath keeps to what every format and every shell reads alike.
+// checkPath accepts only paths that every format and every shell read alike.
 func checkPath(name string) error {
 	printable := !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 	if !path.IsAbs(name) || path.Clean(name) != name || name == "/" || !printable {

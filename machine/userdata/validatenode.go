@@ -51,7 +51,7 @@ func (p *problems) node(v *values) {
 	}
 }
 
-// label refuses what the API server and the kubelet would refuse, since the kubelet does so by not starting.
+// label rejects labels that the API server or the kubelet would reject, because the kubelet would not start.
 func (p *problems) label(key, value string) {
 	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
 		p.add(fmt.Sprintf("Node.Labels[%q]", key), "must be a valid key with a valid value")
@@ -61,7 +61,7 @@ func (p *problems) label(key, value string) {
 		"a kubelet must not give this label to its own Node: propagate it from the Machine")
 }
 
-// kubeletMayAdd says whether a kubelet starts with a label. Rule: kubelet's --node-labels, from KEP-279.
+// kubeletMayAdd reports whether a kubelet starts with a label. Rule: kubelet's --node-labels, from KEP-279.
 func kubeletMayAdd(key string) bool {
 	domain, _, prefixed := strings.Cut(key, "/")
 	under := func(parent string) bool { return domain == parent || strings.HasSuffix(domain, "."+parent) }
@@ -82,7 +82,7 @@ func (p *problems) taint(field string, t corev1.Taint) {
 	p.addUnless(slices.Contains(effects, t.Effect), field+".Effect", "must be NoSchedule, PreferNoSchedule or NoExecute")
 }
 
-// certificates refuses anything but certificates, above all private keys.
+// certificates rejects anything but certificates, above all private keys.
 func (p *problems) certificates(field, text string) {
 	rest, found := []byte(text), false
 	for {
@@ -103,7 +103,7 @@ func (p *problems) certificates(field, text string) {
 	p.addUnless(found && strings.TrimSpace(string(rest)) == "", field, "must be certificates in PEM and nothing else")
 }
 
-// validURL is true for a URL with a host whose text every program reads alike.
+// validURL reports whether a text is a URL with a host that every program reads alike.
 func validURL(text string, schemes ...string) bool {
 	u, err := url.Parse(text)
 	return err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "" && u.Opaque == "" &&

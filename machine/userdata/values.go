@@ -14,17 +14,17 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// values are what templates can use, see Load: the fields of a Config with its defaults, and what follows from them. Every value that a
-// template prints is quoted for the language of its file.
+// values are the values for templates, see Load: the fields of a Config with its defaults, and derived values. Every value that a template
+// prints is quoted for the language of its file.
 type values struct {
 	Config
 	// Minor is the minor version of Kubernetes, such as v1.36.
 	Minor string
 	// System are the values of the manifest.
 	System map[string]string
-	// Taints are those of the Node and the uninitialized one, sorted.
+	// Taints are the taints of the Node and the uninitialized taint, sorted.
 	Taints []corev1.Taint
-	// FetchURL is where the first of two stages gets the second; empty otherwise.
+	// FetchURL is the URL from which the first of two stages reads the second; otherwise empty.
 	FetchURL string
 }
 
@@ -36,7 +36,7 @@ func valuesOf(s System, c Config) values {
 	return values{Config: c, Minor: minor, System: s.manifest.Values, Taints: taints(c.Node)}
 }
 
-// UninitializedTaint is what Cluster API's contract wants every Node to be registered with.
+// UninitializedTaint returns the taint that Cluster API's contract requires every Node to be registered with.
 func UninitializedTaint() corev1.Taint {
 	return corev1.Taint{Key: propagate.UninitializedTaintKey, Effect: corev1.TaintEffectNoSchedule}
 }
@@ -57,13 +57,13 @@ func taints(n Node) []corev1.Taint {
 	return all
 }
 
-// HasIPv4 and HasIPv6 say which families Nodes have.
+// HasIPv4 reports whether Nodes have IPv4.
 func (v *values) HasIPv4() bool { return v.Families != IPv6 }
 
-// HasIPv6 says whether Nodes have IPv6.
+// HasIPv6 reports whether Nodes have IPv6.
 func (v *values) HasIPv6() bool { return v.Families != IPv4 }
 
-// KubeletArgs are the arguments that a KubeletConfiguration cannot hold.
+// KubeletArgs returns the arguments that a KubeletConfiguration cannot contain.
 func (v *values) KubeletArgs() string {
 	var args []string
 	if v.Node.Name != "" {
@@ -92,13 +92,13 @@ func (v *values) KubeletArgs() string {
 	return strings.Join(args, " ")
 }
 
-// FindNodeIPs says that the machine has to find its two addresses itself: a kubelet without a cloud provider finds only one.
+// FindNodeIPs reports whether the machine must find its two addresses itself: a kubelet without a cloud provider finds only one.
 func (v *values) FindNodeIPs() bool {
 	return v.Families == DualStack && len(v.Node.Addresses) == 0 && !v.Cluster.ExternalCloudProvider
 }
 
-// NoProxy is what is reached without the proxy. The API server is there by its host, which is a name or an address: curl before 7.86 knows
-// no networks.
+// NoProxy returns the destinations that need no proxy. The API server is included by its host, a name or an address, because curl before
+// 7.86 does not support networks.
 func (v *values) NoProxy() string {
 	without := []string{"localhost", "127.0.0.1", "::1", ".svc", "." + v.Cluster.Domain}
 	if server, err := url.Parse(v.Cluster.Server); err == nil && server.Hostname() != "" {
@@ -107,14 +107,14 @@ func (v *values) NoProxy() string {
 	return strings.Join(append(without, v.Proxy.No...), ",")
 }
 
-// IsBeyond reports whether a gateway is outside of the networks of all static addresses, so that a route has to declare it on the link.
+// IsBeyond reports whether a gateway is outside of the networks of all static addresses, so that a route must declare it on the link.
 func (v *values) IsBeyond(gateway netip.Addr) bool {
 	return !gateway.IsLinkLocalUnicast() && !slices.ContainsFunc(v.Network.Addresses, func(own netip.Prefix) bool {
 		return own.Masked().Contains(gateway.Unmap())
 	})
 }
 
-// NetworkMethod says how an interface gets its addresses, in NetworkManager's words.
+// NetworkMethod returns how an interface gets its addresses, in NetworkManager's terms.
 func (v *values) NetworkMethod(family Families) string {
 	switch {
 	case len(v.NetworkAddresses(family)) > 0:
@@ -125,17 +125,17 @@ func (v *values) NetworkMethod(family Families) string {
 	return "auto"
 }
 
-// NetworkAddresses are the static addresses of a family.
+// NetworkAddresses returns the static addresses of a family.
 func (v *values) NetworkAddresses(family Families) []netip.Prefix {
 	return ofFamily(v.Network.Addresses, netip.Prefix.Addr, family)
 }
 
-// NetworkGateways are the gateways of a family.
+// NetworkGateways returns the gateways of a family.
 func (v *values) NetworkGateways(family Families) []netip.Addr {
 	return ofFamily(v.Network.Gateways, netip.Addr.Unmap, family)
 }
 
-// NetworkDNS are the name servers of a family.
+// NetworkDNS returns the name servers of a family.
 func (v *values) NetworkDNS(family Families) []netip.Addr {
 	return ofFamily(v.Network.DNS, netip.Addr.Unmap, family)
 }
