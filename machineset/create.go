@@ -18,8 +18,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// templatesStep reads the templates that new Machines need. One that does not exist, or was not read, keeps the set from creating, and
-// from nothing else. A set in deletion needs none.
+// templatesStep reads the templates that new Machines need. A template that does not exist, or was not read, only prevents the set from
+// creating. A set that is being deleted needs no templates.
 func templatesStep(ctx context.Context, s *Scope) (Result, error) {
 	if !s.State.Deleting.IsZero() {
 		return Result{}, nil
@@ -34,9 +34,9 @@ func templatesStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, errors.Join(errs[:]...)
 }
 
-// createMachine creates what the Machine of a slot refers to, and returns the Machine to create. own is false when an object of another
-// owner has the name. What was made for a slot that is given up afterwards stays until the set goes, which owns it: its provider makes
-// nothing of it without a Machine.
+// createMachine creates the objects that the Machine of a slot references, and returns the Machine to create. own is false when an object
+// of another owner has the name. Objects of a slot that is abandoned later remain until the set, which owns them, is deleted: without a
+// Machine their provider ignores them.
 func (s *Scope) createMachine(ctx context.Context, e scale.Entry) (machine client.Object, own bool, err error) {
 	seed := s.seed(e)
 	if seed.Bootstrap, seed.BootstrapVersion, own, err = s.createPart(ctx, s.templates[0], e, seed); err != nil || !own {
@@ -49,7 +49,7 @@ func (s *Scope) createMachine(ctx context.Context, e scale.Entry) (machine clien
 	return machine, true, err
 }
 
-// seed is what the set decides about the Machine of a slot.
+// seed returns what the set decides about the Machine of a slot.
 func (s *Scope) seed(e scale.Entry) contract.MachineSeed {
 	annotations := map[string]string{}
 	maps.Copy(annotations, s.State.Template.Annotations)
@@ -60,7 +60,7 @@ func (s *Scope) seed(e scale.Entry) contract.MachineSeed {
 	}
 }
 
-// newMachine returns the Machine to create, with the record of what the set gave it.
+// newMachine returns the Machine to create, with the record of the values that the set gave it.
 func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	made, err := s.env.kinds.Maker.NewMachine(s.Object, seed)
 	if err != nil {
@@ -73,8 +73,8 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	return giving(&s.State, fields).Of(made)
 }
 
-// createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name,
-// or one that was made before the template was changed, for no Machine: parts of different templates are never joined.
+// createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name, or an
+// object that was created from an earlier template and has no Machine: parts of different templates are never combined.
 func (s *Scope) createPart(ctx context.Context, template external.Object, e scale.Entry, seed contract.MachineSeed,
 ) (ref contract.Ref, version string, own bool, err error) {
 	if template.Presence == external.NotReferenced {
@@ -111,14 +111,14 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 	if was := scale.ReadStamp(have.GetAnnotations()).From; was == "" || was == from {
 		return ref, gvk.Version, true, nil
 	}
-	// It is left of an attempt before the template was changed, and the slot is given up, unless the Machine was made, which is whole then,
-	// and the cache has yet to show it: then its creation judges it.
+	// The object is from an attempt before the template was changed, and the slot is abandoned. If the Machine was created nevertheless, it is
+	// complete and missing in the cache, and its own creation decides.
 	gone, err := external.ConfirmAbsent(ctx, s.env.frame.Ports.APIReader, s.env.kinds.Machine.GVK, s.key(e.Name))
 	return ref, gvk.Version, !gone, err
 }
 
-// fingerprint is a text for what Machines are made from: the Machine as the set's template renders it, and the templates that it is cloned
-// from. It is empty when there is no Machine to render, which its creation reports.
+// fingerprint returns a digest of the sources of new Machines: the Machine as the set's template renders it, and the templates of its
+// objects. It is empty when the Machine cannot be rendered, which its creation reports.
 func (s *Scope) fingerprint() string {
 	machine, err := s.env.kinds.Maker.NewMachine(s.Object, contract.MachineSeed{Key: s.State.Key})
 	if err != nil {

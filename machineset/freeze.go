@@ -19,22 +19,22 @@ import (
 // StepFreeze is the name of the step that FreezeStep returns.
 const StepFreeze = "freeze"
 
-// DefaultFreezePeriod is the time between two looks at a frozen set without an event. Flag --machine-safety-overshooting-period.
+// DefaultFreezePeriod is the time between two checks of a frozen set without an event. Flag --machine-safety-overshooting-period.
 const DefaultFreezePeriod = time.Minute
 
 // FreezeOptions configure FreezeStep. The zero value is ready for use.
 type FreezeOptions struct {
-	// Limits are the marks of sets.
+	// Limits are the thresholds for sets.
 	Limits scale.FreezeLimits
-	// Deployment is the kind of the deployments that control sets: what one may have with its surge is a mark of its sets, and a person asks
-	// at it for the end of a freeze. It is read through Ports.Cache, which needs the rights to list and watch it. Empty: there are none.
+	// Deployment is the kind of the deployments that control sets: its replicas and surge are a threshold for its sets, and its annotation can
+	// end a freeze. It is read through Ports.Cache, which needs the rights to list and watch it. Empty: there are none.
 	Deployment contract.MachineDeploymentKind
-	// Period is the time between two looks at a frozen set without an event. Default DefaultFreezePeriod.
+	// Period is the time between two checks of a frozen set without an event. Default DefaultFreezePeriod.
 	Period time.Duration
 }
 
-// FreezeStep returns a step that freezes a set with far more Machines than it wants, and thaws it when they are gone, as scale.Overshoot
-// decides: it writes the label, the condition Frozen and an event, and StepHolds heeds the label. Put it in front of that step:
+// FreezeStep returns a step that freezes a set with far more Machines than desired, and thaws it when they are gone (see scale.Overshoot).
+// It writes the label, the condition Frozen and an event; StepHolds enforces the label. Insert it before that step:
 //
 //	steps := machineset.Steps().InsertBefore(machineset.StepHolds, machineset.FreezeStep(machineset.FreezeOptions{}))
 func FreezeStep(o FreezeOptions) Step {
@@ -59,7 +59,7 @@ func FreezeStep(o FreezeOptions) Step {
 	}}
 }
 
-// freezeFacts are what the evaluation of a set depends on.
+// freezeFacts returns the inputs of scale.Overshoot.
 func (s *Scope) freezeFacts(ctx context.Context, o FreezeOptions) (scale.FreezeFacts, error) {
 	group := s.env.kinds.Set.GVK.Group
 	facts := scale.FreezeFacts{
@@ -78,7 +78,8 @@ func (s *Scope) freezeFacts(ctx context.Context, o FreezeOptions) (scale.FreezeF
 	return facts, s.readDeployment(ctx, o.Deployment, &facts)
 }
 
-// readDeployment reads what the deployment of the set may have with its surge. A set whose deployment is gone has none.
+// readDeployment reads the number of Machines that the set's deployment may have, with its surge. A set whose deployment is gone has no
+// such limit.
 func (s *Scope) readDeployment(ctx context.Context, kind contract.MachineDeploymentKind, facts *scale.FreezeFacts) error {
 	owner := metav1.GetControllerOfNoCopy(s.Object)
 	if kind.New == nil || owner == nil || owner.Kind != kind.GVK.Kind || engine.Group(owner.APIVersion) != kind.GVK.Group {
@@ -94,11 +95,11 @@ func (s *Scope) readDeployment(ctx context.Context, kind contract.MachineDeploym
 	}
 	var d contract.MachineDeploymentState
 	facts.Deployment = true
-	if err := kind.Adapter.Read(obj, &d); err != nil { // a person has to correct it; the set stays as it is
+	if err := kind.Adapter.Read(obj, &d); err != nil { // a person has to correct it; the set is not changed
 		return nil //nolint:nilerr // the reconciler of deployments reports it
 	}
 	facts.Unfreeze = facts.Unfreeze || scale.AsksToUnfreeze(kind.GVK.Group, &d.Metadata)
-	if desired, known := d.Replicas.Get(); known { // a surge that cannot be read is none
+	if desired, known := d.Replicas.Get(); known { // an invalid surge counts as none
 		strategy, _ := rollout.Resolve(rollout.Type(d.RolloutType), d.MaxSurge, d.MaxUnavailable, int(max(desired, 0)))
 		facts.Ceiling = contract.Some(int(desired) + strategy.MaxSurge)
 	}

@@ -13,32 +13,32 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Reasons of holds: why a set creates nothing for now.
+// Reasons of holds, which prevent a set from creating for now.
 const (
-	ReasonCreationDisabled = "CreationDisabled"              // an annotation of the set forbids it to create
+	ReasonCreationDisabled = "CreationDisabled"              // an annotation of the set disables creation
 	ReasonSelectorMismatch = children.ReasonSelectorMismatch // the selector does not select the labels of the template
-	ReasonNaming           = children.ReasonNaming           // spec.machineNaming makes no valid name, or no free one
+	ReasonNaming           = children.ReasonNaming           // spec.machineNaming renders no valid name, or no free one
 	ReasonPreflightFailed  = "PreflightFailed"               // a check before the creation failed, such as that of the control plane
-	// ReasonSelectorUnreadable: spec.selector cannot be read, so that no Machine is adopted or released either.
+	// ReasonSelectorUnreadable: spec.selector is invalid, so no Machine is adopted or released either.
 	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable
-	// ReasonDeletionOrderUnreadable: spec.deletion.order cannot be read. It keeps a set from deleting only.
+	// ReasonDeletionOrderUnreadable: spec.deletion.order is invalid. It only prevents a set from deleting.
 	ReasonDeletionOrderUnreadable = "DeletionOrderUnreadable"
 
 	// The following are reasons of the condition ScalingUp too.
 
-	// ReasonMachinesNotShown: the API server has Machines of the set that the cache does not show.
+	// ReasonMachinesNotShown: the API server has Machines of the set that are missing in the cache.
 	ReasonMachinesNotShown = "MachinesNotShown"
 	// ReasonMachinesNotRestored: the set had Machines before it was restored, and they do not exist.
 	ReasonMachinesNotRestored = "MachinesNotRestored"
 )
 
-// preflightRetry is when checks before a creation are made again. Rule: Cluster API's preflightFailedRequeueAfter.
+// preflightRetry is the delay before preflight checks are repeated. Rule: Cluster API's preflightFailedRequeueAfter.
 const preflightRetry = 15 * time.Second
 
 // ReasonControlPlaneUnread is the reason of the hold on a set whose Cluster's control plane could not be read.
 const ReasonControlPlaneUnread = "ControlPlaneUnread"
 
-// preflight holds the set where a check before a creation fails, or cannot be made until something is corrected.
+// preflight holds the set when a preflight check fails, or cannot be made until something is corrected.
 func (s *Scope) preflight(ctx context.Context) error {
 	ref, facts := s.Cluster.State.ControlPlane, s.preflightFacts()
 	if s.Cluster.Presence != external.Present || ref.IsZero() || facts.Skips(scale.CheckAll) {
@@ -58,14 +58,14 @@ func (s *Scope) preflight(ctx context.Context) error {
 		return nil
 	case state.Unreadable != nil:
 		s.Hold(ReasonControlPlaneUnread, fmt.Sprintf("%s %s: %v", ref.Kind, ref.Name, state.Unreadable))
-		return nil //nolint:nilerr // the hold says it, and it has to be corrected
+		return nil //nolint:nilerr // the hold reports it, and it has to be corrected
 	}
 	facts.DesiredVersion, facts.CurrentVersion = state.DesiredVersion, state.CurrentVersion
 	s.check(facts)
 	return nil
 }
 
-// check holds the set where a check fails, or a version cannot be read.
+// check holds the set when a check fails or a version cannot be parsed.
 func (s *Scope) check(facts scale.PreflightFacts) {
 	failed, err := scale.Preflight(facts)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Scope) check(facts scale.PreflightFacts) {
 	s.machines.Holds = append(s.machines.Holds, failed...)
 }
 
-// preflightFacts are the inputs of the checks, without those of the control plane.
+// preflightFacts returns the inputs of the checks, without those of the control plane.
 func (s *Scope) preflightFacts() scale.PreflightFacts {
 	skip, found := s.State.Annotations[scale.SkipPreflightAnnotation]
 	if template := s.templates[0].Object; !found && template != nil {
@@ -87,7 +87,7 @@ func (s *Scope) preflightFacts() scale.PreflightFacts {
 	}
 }
 
-// holdsStep finds out what else keeps the set from creating. A check that cannot be made does so too.
+// holdsStep adds the other holds. A check that cannot be made is one too.
 func holdsStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.State.Annotations[DisableCreateAnnotation] == "true" {
 		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))

@@ -11,13 +11,13 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Finalizer keeps a MachineSet until its Machines are gone. It is Cluster API's.
+// Finalizer retains a MachineSet until its Machines are gone. It is Cluster API's.
 const Finalizer = "cluster.x-k8s.io/machineset"
 
-// DisableCreateAnnotation of a set, with the value true, keeps it from creating Machines. Rule: Cluster API's MachineSet.
+// DisableCreateAnnotation of a set, with the value true, prevents it from creating Machines. Rule: Cluster API's MachineSet.
 const DisableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
 
-// validate reports what is missing of the kinds, and which required members they do not store.
+// validate reports missing parts of the kinds, and required fields that they do not store.
 func validate(k contract.Kinds) error {
 	var maker error
 	if k.Maker == nil {
@@ -39,45 +39,45 @@ const RestoredAnnotation = children.RestoredAnnotation
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
-	// Options are those of all kinds. With StatusDelay, Machines which change one after the other cost one write. The limit of a pass
-	// always uses real time.
+	// Options are those of all kinds. With StatusDelay, successive changes of Machines cost one write. The limit of a pass always uses real
+	// time.
 	engine.Options
 
 	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
 	Steps engine.Steps[*Scope]
-	// Shared reports whether what a template refers to is no template, but an object that all Machines refer to as it stands, such as a
+	// Shared reports whether a reference of a template is not to a template, but to an object that all Machines reference directly, such as a
 	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
 	// reference is one to a template.
 	Shared func(contract.Ref) bool
 }
 
-// Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
+// Wiring describes the parts of a Reconciler that need rights. A zero member means that there is no such part.
 type Wiring struct {
-	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
+	// Kinds are the kinds of the Reconciler. Their GVKs, Resources and StatusSubresource are used.
 	Kinds contract.Kinds
-	// Templates are the kinds of bootstrap and infrastructure templates that sets may refer to, as resources, and References the kinds
-	// of what is cloned from them; "*" means all of their group.
+	// Templates are the kinds of bootstrap and infrastructure templates that sets may reference, as resources, and References the kinds of the
+	// objects cloned from them; "*" means all resources of a group.
 	Templates, References []schema.GroupResource
-	// Clusters: ClusterOf of the ports is that of external.Clusters.
+	// Clusters: ClusterOf of the ports is the one of external.Clusters.
 	Clusters bool
-	// ControlPlanes are the kinds that those Clusters name as their control planes, for preflight checks.
+	// ControlPlanes are the kinds that those Clusters reference as their control planes, for preflight checks.
 	ControlPlanes []schema.GroupResource
-	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	// Events: Options.Recorder is one of a manager, as with SetupWithManager.
 	Events bool
-	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has. It
-	// lets only those set an owner that blocks deletion who may finalize it, and only those change the owners of an object who may delete
-	// it: sets and Templates, which get their Cluster as an owner.
+	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as in OpenShift. It requires the
+	// right to finalize an owner that blocks deletion, and the right to delete an object to change its owners: for sets, and for Templates,
+	// which get their Cluster as an owner.
 	OwnerReferencesEnforced bool
 }
 
-// PolicyRules are the rights that a Reconciler needs:
+// PolicyRules returns the rights that a Reconciler needs:
 //
-//   - sets: list, watch, patch, patch on the status if that is a subresource, and get, to make sure of what is about to be acted on;
-//   - Machines and References: list, watch, create, patch, and get, to see whose an object is that has a name; for Machines also delete by
-//     UID, and patch on the status, if that is a subresource, to say what becomes of those that a health check has marked;
-//   - Templates: list and watch; patch, to have Clusters own them; ControlPlanes: list and watch;
+//   - sets: list, watch, patch, patch on the status if that is a subresource, and get, to confirm the set before acting;
+//   - Machines and References: list, watch, create, patch, and get, to check the owner of an object with a reserved name; for Machines also
+//     delete by UID, and patch on the status, if that is a subresource, for conditions about their remediation;
+//   - Templates: list and watch; patch, to set Clusters as owners; ControlPlanes: list and watch;
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
-//   - Events: create, and patch when one comes again.
+//   - Events: create, and patch for a repeated event.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	sets := w.Kinds.Set.GroupResource()
 	rules := engine.PolicyRules(engine.Wiring{

@@ -11,8 +11,8 @@ import (
 
 type reconciler = engine.Reconciler[contract.MachineSetState, contract.MachineSetUpdate, *Scope]
 
-// Reconciler keeps as many Machines of each set as the set asks for. Its methods Reconcile, ReconcileObject and Forget are those of
-// engine.Reconciler; a loop of your own calls IndexMachines once before the cache starts. Safe for concurrent use for different sets.
+// Reconciler maintains the desired number of Machines of each set. If you call its method ReconcileObject in a loop of your own, call
+// IndexMachines once before the cache starts. Safe for concurrent use for different sets.
 type Reconciler struct {
 	*reconciler
 
@@ -23,8 +23,8 @@ type Reconciler struct {
 	machines *children.Frame[contract.MachineSetState, contract.MachineSetUpdate, contract.MachineState, contract.MachineUpdate]
 }
 
-// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports everything that is wrong with its inputs at
-// once and makes no request. Most callers want SetupWithManager.
+// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports all errors in its inputs at once and makes no
+// request. Most callers want SetupWithManager.
 func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
 	options.Options = engine.WithDefaults(options.Options, kinds.Set.GVK.Kind)
 	if options.Steps == nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// remediateStep replaces Machines that a health check has marked: it deletes them, and StepScale creates others. What is to be deleted is
-// recorded first, on the version of the set that was read, then said in the Machine's condition, and then done, so that a process that is
-// stopped in between, or another one whose caches are behind, replaces no second Machine for the same.
+// remediateStep replaces Machines that a health check has marked: it deletes them, and StepScale creates others. A deletion is first
+// recorded on the version of the set that was read, then reported in the Machine's condition, and then requested, so that a process that is
+// stopped in between, or one whose caches are behind, replaces no second Machine.
 func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 	if s.machines.Waiting {
 		return Result{}, nil
@@ -36,7 +36,7 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 		return Result{}, err
 	}
 	errs := make([]error, 0, len(d.Deferred)+len(d.Delete)+1)
-	for _, one := range d.Deferred { // those that have recovered have no reason any more
+	for _, one := range d.Deferred { // the reason of a Machine that has recovered is obsolete
 		errs = append(errs, s.sayRemediated(ctx, one.UID, one.Reason, one.Message))
 	}
 	var going []scale.Victim
@@ -55,7 +55,7 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, errors.Join(append(errs, s.machines.Delete(ctx, going, keep))...)
 }
 
-// remediationFacts are the inputs of the decision.
+// remediationFacts returns the inputs of the decision.
 func (s *Scope) remediationFacts() scale.RemediationFacts {
 	controlled := metav1.GetControllerOfNoCopy(s.Object) != nil
 	limits, err := scale.LimitsOf(&s.State.Metadata, controlled)
@@ -69,8 +69,7 @@ func (s *Scope) remediationFacts() scale.RemediationFacts {
 	return facts
 }
 
-// remediationHolds are why nothing is replaced: what keeps the set from creating, and what keeps it from deleting. elsewhere: another set
-// creates.
+// remediationHolds returns why nothing is replaced: the holds on creation and on deletion. elsewhere: another set creates.
 func (s *Scope) remediationHolds(elsewhere bool, unreadable error) (holds []string) {
 	for _, h := range s.machines.Holds {
 		if !elsewhere || h.Reason != ReasonCreationDisabled && h.Reason != engine.ReasonTemplateMissing {
@@ -92,8 +91,8 @@ func (s *Scope) remediationHolds(elsewhere bool, unreadable error) (holds []stri
 	return holds
 }
 
-// sayRemediated says in the condition OwnerRemediated of a Machine what becomes of it, and removes that without a reason. The Machine is
-// deleted only as it is then. One that is gone is no error.
+// sayRemediated sets the condition OwnerRemediated of a Machine, and removes it without a reason. The Machine is deleted only in the
+// version that the write returns. A Machine that is gone is not an error.
 func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) error {
 	// every UID of a decision is that of a Machine of the set
 	m := s.machines.Own[slices.IndexFunc(s.machines.Own, func(m member) bool { return m.UID == uid })]

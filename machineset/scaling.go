@@ -8,8 +8,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// scale decides how many Machines to create or delete, and does it. Names are reserved in the ledger before objects are created under
-// them, and leave it before a Machine is deleted.
+// scale creates or deletes Machines. Names are reserved in the ledger before objects are created under them, and are removed from it before
+// a Machine is deleted.
 func (s *Scope) scale(ctx context.Context) error {
 	desired, known := s.State.Replicas.Get()
 	if s.Deleting() {
@@ -26,7 +26,7 @@ func (s *Scope) scale(ctx context.Context) error {
 	}
 	all := s.plannable()
 	counted := all
-	if !s.Deleting() { // those that were moved to the set and are not received yet stay beside those that it wants
+	if !s.Deleting() { // Machines that were moved to the set and are not received yet are not part of the desired number
 		counted = scale.ReceivedBy(&s.State.Metadata).Counted(all)
 	}
 	facts := scale.Facts{Machines: counted, Reserved: s.machines.Reserved(settled), Held: len(s.machines.Holds) > 0}
@@ -49,7 +49,7 @@ func (s *Scope) scale(ctx context.Context) error {
 	return s.machines.Delete(ctx, d.Delete, int(desired)+len(all)-len(counted))
 }
 
-// plan decides. Without an order nothing is deleted until a person has corrected it; a set in deletion needs none.
+// plan decides what to create or delete. With an invalid order nothing is deleted; a set that is being deleted needs no order.
 func (s *Scope) plan(facts scale.Facts) scale.Decision {
 	order, err := scale.ParseOrder(s.State.DeletionOrder)
 	facts.Order = order
@@ -60,13 +60,13 @@ func (s *Scope) plan(facts scale.Facts) scale.Decision {
 	return d
 }
 
-// naming names the Machines of the set. The error is about its naming template.
+// naming returns the naming of the set's Machines. The error is about its naming template.
 func (s *Scope) naming() (scale.Naming, error) {
 	return scale.NewNaming(s.State.UID, s.State.Key.Name, s.State.ClusterName, s.State.MachineNaming)
 }
 
-// removeFinalizerStep removes the finalizer of a set in deletion that has no Machine any more, as the API server confirms, or whose
-// Machines stay.
+// removeFinalizerStep removes the finalizer of a set in deletion when the API server confirms that it has no Machines, or when its Machines
+// are orphaned.
 func removeFinalizerStep(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case s.IsOrphaning():

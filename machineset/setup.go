@@ -10,8 +10,8 @@ import (
 )
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters and makes no preflight checks: to
-// use them, fill the ports of pass.PortsFromManager, and call New and AddToManager. The error names what is missing. The required rights
-// are PolicyRules.
+// use them, fill the ports of pass.PortsFromManager, and call New and AddToManager. The error names missing parts. The required rights are
+// PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, options Options) (*Reconciler, error) {
 	options.Options = engine.WithDefaults(options.Options, kinds.Set.GVK.Kind)
 	return engine.Setup(ctx, mgr, &options.Recorder, options.Name, func() (*Reconciler, error) {
@@ -19,11 +19,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kind
 	})
 }
 
-// AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is
-// started.
+// AddToManager registers the Reconciler as a controller, with its indexes and its watches. Call it once, before the manager is started.
 //
-// A set is reconciled when its Machines are created, deleted or being deleted, when their labels, annotations, owners or
-// Nodes change, and when one of their conditions does. Events of many Machines at once cause one pass.
+// A set is reconciled when its Machines are created or deleted, or begin to be deleted, and when their labels, annotations, owners, Nodes
+// or conditions change. Events of many Machines at once cause one pass.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	return r.frame.AddToManager(ctx, mgr, r, r.IndexMachines, r.machines.Watch)
 }

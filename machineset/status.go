@@ -11,8 +11,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// holds are what keeps the set from creating, for the condition ScalingUp. Where the set lacks no Machine, that it is not to create is
-// worth no word, nor is what could not be read: each new process begins with that.
+// holds returns the holds of the set for the condition ScalingUp. If the set lacks no Machine, the disabled creation and unread objects are
+// left out, because each new process starts with them.
 func (s *Scope) holds() []scale.Hold {
 	enough := len(s.machines.Own) >= int(s.State.Replicas.Or(0))
 	small := []string{ReasonCreationDisabled, engine.ReasonTemplateUnread, ReasonControlPlaneUnread, ReasonPreflightFailed}
@@ -24,12 +24,12 @@ func (s *Scope) holds() []scale.Hold {
 	return slices.Compact(all)
 }
 
-// refusedCreation is the message about the last creation of a Machine, which has failed.
+// refusedCreation returns the message about the failed last creation of a Machine.
 func refusedCreation(text string) string {
 	return "the last creation of a Machine has failed: " + contract.SteadyText(text)
 }
 
-// statusStep sets the status. It leaves alone what this pass has not read.
+// statusStep sets the status. It does not change fields that this pass has not read.
 func statusStep(_ context.Context, s *Scope) (Result, error) {
 	if s.Paused() || s.machines.Waiting || !s.machines.Known {
 		return Result{}, nil
@@ -48,7 +48,7 @@ func statusStep(_ context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: again}, nil
 }
 
-// summary sums up what this pass has found out.
+// summary returns the summary of this pass.
 func (s *Scope) summary() children.Summary {
 	machines, _ := s.Machines()
 	facts := children.Summary{

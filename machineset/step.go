@@ -13,7 +13,7 @@ import (
 // Step is one part of the reconciler of MachineSets, with a name. engine.Step documents its fields.
 type Step = engine.Step[*Scope]
 
-// Result says how a pass continues after a step.
+// Result defines how a pass continues after a step.
 type Result = engine.Result
 
 // Names of the steps of Steps.
@@ -39,14 +39,13 @@ const (
 //   - StepTemplates reads the templates, and StepHolds what else keeps the set from creating, such as preflight checks;
 //   - StepSync copies what changes in place from the set to its Machines;
 //   - StepScale creates or deletes Machines;
-//   - StepRemediate deletes Machines that a health check has marked, for StepScale to create others in their place;
-//   - StepRemoveFinalizer removes the finalizer when a set in deletion has no Machine any more, or leaves its Machines;
+//   - StepRemediate deletes Machines that a health check has marked, so that StepScale creates others in their place;
+//   - StepRemoveFinalizer removes the finalizer when a set in deletion has no Machines, or orphans them;
 //   - StepStatus sets the conditions and the numbers of the status.
 //
-// A step of your own that keeps the set from creating, and so from replacing, stands behind StepMachines and in front of StepScale, and
-// calls Scope.Hold. A step
-// that fails does not keep the later ones from running, except in a deletion: one that must succeed before Machines are created calls
-// Scope.Hold, or returns Stop, with its error.
+// A step of your own that prevents the set from creating, and so from replacing, must be between StepMachines and StepScale, and calls
+// Scope.Hold. A step that fails does not prevent later steps from running, except in a deletion: a step that must succeed before Machines
+// are created calls Scope.Hold, or returns Stop, with its error.
 func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
@@ -62,9 +61,9 @@ func Steps() engine.Steps[*Scope] {
 	})
 }
 
-// checkSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
-// which Machines would be created twice or without their objects, or a deletion would never end. A step of the same name may
-// replace each of them, except StepMachines and StepTemplates, which set what only StepScale of this package uses. New calls it.
+// checkSteps returns an error for a list of steps that cannot be used: duplicates, steps of Steps in another order, and missing steps
+// without which Machines would be created twice or without their objects, or a deletion would never end. A step of the same name may
+// replace each of them, except StepMachines and StepTemplates, which set values that only StepScale of this package uses.
 func checkSteps(steps []Step) error {
 	err := engine.CheckSafety(steps, Steps(), "MachineSet", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepTemplates, StepHolds, StepRemediate, StepStatus},
@@ -92,12 +91,12 @@ func checkSteps(steps []Step) error {
 
 func pauseStep(_ context.Context, s *Scope) (Result, error) { return s.StopIfPaused() }
 
-// finalizerStep gives the set its finalizer and its place in its cluster before anything is created for it.
+// finalizerStep adds the finalizer and the Cluster's label and owner reference before anything is created for the set.
 func finalizerStep(ctx context.Context, s *Scope) (Result, error) {
 	return s.Keep(ctx, contract.DeploymentNameLabel)
 }
 
-// machinesStep ends the pass where the Machines could not be read: nothing is decided after that. Machines that could not be adopted or
+// machinesStep ends the pass when the Machines could not be read, so that nothing is decided. Machines that could not be adopted or
 // released do not end it.
 func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	if err := s.machines.Observe(ctx); err != nil || s.machines.Waiting {
@@ -109,7 +108,7 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{}, errors.Join(s.machines.Unclaimed...)
 }
 
-// nameReplicas names how many Machines there are in a set without a number.
+// nameReplicas reports how many Machines there are in a set without a number of replicas.
 func (s *Scope) nameReplicas(ctx context.Context) error {
 	observed, known := s.State.ObservedReplicas.Get()
 	_, made := s.State.Annotations[scale.LedgerAnnotation]

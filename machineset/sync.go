@@ -15,8 +15,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// syncStep brings what changes in place from the set's template to its Machines, and labels and annotations to what they refer
-// to. Of a Machine in deletion only the fields of its spec change: its limits may be what holds it up.
+// syncStep copies values that change in place from the set's template to its Machines, and labels and annotations to the objects that they
+// reference. On a Machine in deletion only fields of the spec change, because its limits may be what delays it.
 func syncStep(ctx context.Context, s *Scope) (Result, error) {
 	given, err := s.newMachine(s.seed(scale.Entry{})) // what a new Machine gets is what the others get
 	if err == nil {
@@ -46,7 +46,7 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 		}
 		record := giving(&s.State, fields)
 		if !m.Deleting.IsZero() {
-			record.Labels, record.Annotations = before.Labels, before.Annotations // they stay as they are
+			record.Labels, record.Annotations = before.Labels, before.Annotations // they are not changed
 		}
 		record.Record(m.Metadata, &u.MetadataUpdate)
 		return nil
@@ -55,13 +55,13 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 	return err
 }
 
-// selectorOf returns which Machines are a set's own. A set without a selector means those that carry its name, and all must be of its
-// cluster.
+// selectorOf returns the selector of a set's Machines, all of its cluster. A set without a selector selects the Machines with its name
+// label.
 func selectorOf(set *contract.MachineSetState) (labels.Selector, error) {
 	return children.Selector(set.Selector, contract.CommonOf(set), contract.SetNameLabel)
 }
 
-// machineLabels are the labels that the Machines of a set get. Rule: Cluster API's machineLabelsFromMachineSet.
+// machineLabels returns the labels that the Machines of a set get. Rule: Cluster API's machineLabelsFromMachineSet.
 func machineLabels(set *contract.MachineSetState) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, set.Template.Labels)
@@ -75,7 +75,7 @@ func machineLabels(set *contract.MachineSetState) map[string]string {
 	return all
 }
 
-// syncPart gives what a Machine refers to the labels and annotations of the template. What Machines share belongs to nobody's set.
+// syncPart copies the labels and annotations of the template to an object that a Machine references, but not to a Shared one.
 func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.Given) error {
 	if shared := s.env.frame.Shared; shared != nil && shared(ref) {
 		return nil
@@ -102,10 +102,10 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	return nil
 }
 
-// GivenAnnotation of a Machine records what its set gave it, see children.GivenAnnotation.
+// GivenAnnotation of a Machine records the values that its set gave it, see children.GivenAnnotation.
 const GivenAnnotation = children.GivenAnnotation
 
-// giving returns the record of what a set gives to its Machines, with its lists sorted.
+// giving returns the record of the values that a set gives its Machines, with its lists sorted.
 func giving(set *contract.MachineSetState, fields []string) children.Given {
 	return children.Given{
 		Labels: machineLabels(set), Annotations: slices.Sorted(maps.Keys(set.Template.Annotations)), Fields: slices.Sorted(slices.Values(fields)),
