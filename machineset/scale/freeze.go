@@ -8,30 +8,30 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// FreezeLimits say when a set is frozen and thawed. The zero value is Gardener's.
+// FreezeLimits are the thresholds for freezing and thawing a set. The zero value is Gardener's.
 type FreezeLimits struct {
-	// Up is how many Machines beyond those that a rollout may have freeze a set. Default 2. Flag --safety-up.
+	// Up is the number of Machines, beyond what a rollout may have, that freezes a set. Default 2. Flag --safety-up.
 	Up int
-	// Down is how many fewer than that thaw it. Default 1. Flag --safety-down.
+	// Down is how many fewer Machines than that thaw it. Default 1. Flag --safety-down.
 	Down int
 }
 
-// settledAfter is the age from which a Machine counts as wanted where it is not known what the set has wanted before, as after a restart.
+// settledAfter is the age from which a Machine counts as desired if the earlier desired number is unknown, as after a restart.
 const settledAfter = 10 * time.Minute
 
-// FreezeFacts are what Overshoot looks at: a set, and of each Machine when it was created, where zero counts as now, and whether it is
-// being deleted. They are not changed.
+// FreezeFacts are the inputs of Overshoot: a set, and for each Machine when it was created (zero counts as now) and whether it is being
+// deleted. They are not changed.
 type FreezeFacts struct {
-	// Desired is spec.replicas; absent while it is not known: then nothing changes.
+	// Desired is spec.replicas; while it is absent, nothing changes.
 	Desired contract.Opt[int]
-	// Deployment: a MachineDeployment controls the set, wants Ceiling Machines with its surge, and Ceiling is absent while that is not known:
-	// then nothing changes.
+	// Deployment: a MachineDeployment controls the set. Ceiling is the number of Machines that it wants, with its surge; while it is absent,
+	// nothing changes.
 	Deployment bool
 	Ceiling    contract.Opt[int]
-	// Machines are those that the set controls by its UID, whatever their labels, those that it may adopt: it selects them, no other
-	// controls them, and they are not being deleted; and those that it has made and released.
+	// Machines are those that the set controls by its UID, whatever their labels; those that it may adopt, which it selects, have no other
+	// controller and are not being deleted; and those that it has created and released.
 	Machines []Machine
-	// Freezing is how it is now, and Unfreeze says that a person asks for the end of that, at the set or at its deployment.
+	// Freezing is the present state. Unfreeze: an annotation of the set or its deployment requests the end of the freeze.
 	Freezing Freezing
 	Unfreeze bool
 	// Mark is FreezeVerdict.Mark of the last evaluation; absent after a restart.
@@ -40,12 +40,12 @@ type FreezeFacts struct {
 	Now    time.Time
 }
 
-// FreezeAction is what to do with a set or a deployment.
+// FreezeAction is the action for a set or a deployment.
 type FreezeAction uint8
 
 // Values of FreezeAction.
 const (
-	// Keep leaves it as it is.
+	// Keep changes nothing.
 	Keep FreezeAction = iota
 	// Freeze sets the label, and Thaw removes it.
 	Freeze
@@ -55,16 +55,16 @@ const (
 // FreezeVerdict is the result of Overshoot and of FollowFreeze.
 type FreezeVerdict struct {
 	Action FreezeAction
-	// Reason and Message are those of the condition Frozen, and of an event; empty with Keep, Reason also with Thaw.
+	// Reason and Message are those of the condition Frozen and of an event; both empty with Keep, Reason also with Thaw.
 	Reason, Message string
-	// Mark is to be remembered for the next evaluation; absent when nothing is known.
+	// Mark must be remembered for the next evaluation; absent when the facts are unknown.
 	Mark contract.Opt[int]
-	// count is how many Machines count; at high the set freezes, and at low it thaws.
+	// count is the number of Machines that count; at high the set freezes, and at low it thaws.
 	count, high, low int
 }
 
-// Overshoot decides about one set. The set is frozen at twice the desired number and Limits.Up, and for a set of a deployment what that
-// may have with its surge, and Limits.Up; but never less than Mark allows. Rule: Gardener's checkAndFreezeORUnfreezeMachineSets.
+// Overshoot decides about one set. A set is frozen at twice the desired number plus Limits.Up; a set of a deployment at the number that the
+// deployment may have with its surge, plus Limits.Up; never below Mark. Rule: Gardener's checkAndFreezeORUnfreezeMachineSets.
 func Overshoot(s FreezeFacts) FreezeVerdict {
 	desired, known := s.Desired.Get()
 	ceiling, read := s.Ceiling.Get()
@@ -83,14 +83,14 @@ func Overshoot(s FreezeFacts) FreezeVerdict {
 	case s.Freezing == FrozenByGuard && v.count <= v.low:
 		v.Action, v.Message = Thaw, fmt.Sprintf("There are %d Machines, at most %d", v.count, v.low)
 	}
-	if s.Unfreeze { // what is there is wanted, also when a person has thawed the set a moment ago
+	if s.Unfreeze { // existing Machines are desired, even if a person has thawed the set a moment ago
 		v.Mark = contract.Some(max(v.Mark.Or(0), accepted))
 	}
 	return v
 }
 
-// bounds returns the numbers of a set, and the mark at which what is there is wanted. The Machines that it wants and that are yet to be
-// created are wanted too, beside those in deletion that count.
+// bounds returns the numbers of a set, and the mark at which the existing Machines count as desired. That includes Machines still to be
+// created, and those in deletion that count.
 func (s FreezeFacts) bounds(desired, ceiling int) (v FreezeVerdict, accepted int) {
 	up, down := cmp.Or(max(s.Limits.Up, 0), 2), cmp.Or(max(s.Limits.Down, 0), 1)
 	high := 2*desired + up
@@ -110,8 +110,8 @@ func (s FreezeFacts) bounds(desired, ceiling int) (v FreezeVerdict, accepted int
 	return v, accepted
 }
 
-// count returns how many Machines live, how many of them were created before a time, and how many of those in deletion count: those beyond
-// the number of Machines that the set wants, because each is replaced once.
+// count returns how many Machines are alive, how many of them were created before a time, and how many of those in deletion count: those
+// beyond the desired number of Machines, because each is replaced once.
 func (s FreezeFacts) count(desired int, before time.Time) (live, settled, surplus int) {
 	for _, m := range s.Machines {
 		if m.Deleting {
@@ -126,8 +126,9 @@ func (s FreezeFacts) count(desired int, before time.Time) (live, settled, surplu
 	return live, settled, max(surplus-desired, 0)
 }
 
-// FollowFreeze decides about one deployment: it is frozen while one of its sets is, whose sorted names are frozen. freezing is how it is
-// now. The request of a person to unfreeze stays until the sets have followed it. Rule: Gardener's syncMachineDeploymentFreezeState.
+// FollowFreeze decides about one deployment: it is frozen while one of its sets is; frozen are the sorted names of these sets. freezing is
+// the present state. A person's request to unfreeze stays until the sets have followed it. Rule: Gardener's
+// syncMachineDeploymentFreezeState.
 func FollowFreeze(freezing Freezing, unfreeze bool, frozen []string) FreezeVerdict {
 	switch {
 	case len(frozen) > 0 && freezing == NotFrozen && !unfreeze:

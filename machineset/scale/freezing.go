@@ -11,15 +11,15 @@ import (
 
 // Keys of sets and deployments, of any API group.
 const (
-	// FreezeLabel keeps a set from creating Machines and a deployment from starting a step that creates some. A value that is a reason of
-	// the condition Frozen was written with it. Any other one but false, such as True, is a person's, and stays until a person removes it or
-	// asks to unfreeze.
+	// FreezeLabel prevents a set from creating Machines, and a deployment from starting a step that creates some. If its value is a reason of
+	// the condition Frozen, this module has written it. Any other value but false, such as True, is a person's, and stays until a person
+	// removes it or requests to unfreeze.
 	FreezeLabel = "machinist.dev/freeze"
-	// UnfreezeAnnotation of a set, or of a deployment for all its sets, with any value, ends a freeze. It is removed when that is done.
+	// UnfreezeAnnotation of a set, or of a deployment for all its sets, with any value, ends a freeze. It is removed afterwards.
 	UnfreezeAnnotation = "machinist.dev/unfreeze"
 )
 
-// Keys of the kinds of Gardener, which have those above too. Rule: machine-controller-manager's pkg/controller/machine_safety.go.
+// Keys of Gardener's kinds, which have the keys above too. Rule: machine-controller-manager's pkg/controller/machine_safety.go.
 const (
 	GardenerGroup              = "machine.sapcloud.io"
 	GardenerFreezeLabel        = "freeze"
@@ -29,29 +29,29 @@ const (
 // gardenerFrozen is the value of GardenerFreezeLabel. Rule: Gardener's.
 const gardenerFrozen = "True"
 
-// ConditionFrozen says that a set creates nothing, or that a deployment has such a set. It exists only while its status is True. The names
-// are Gardener's.
+// ConditionFrozen reports that a set creates nothing, or that a deployment has such a set. It exists only while its status is True. The
+// names are Gardener's.
 const (
 	ConditionFrozen        = "Frozen"                     // the set creates nothing
 	ReasonOverShooting     = "OverShootingReplicaCount"   // the set has many more Machines than desired
 	ReasonMachineSetFrozen = "MachineDeploymentStateSync" // a set of the deployment is frozen
-	ReasonFrozen           = "Frozen"                     // of a hold: a label says so
+	ReasonFrozen           = "Frozen"                     // the reason of a hold because of a label
 )
 
-// Freezing says whether an object is frozen, and by whom.
+// Freezing is whether an object is frozen, and by whom.
 type Freezing uint8
 
 // Values of Freezing.
 const (
 	NotFrozen Freezing = iota
-	// FrozenByGuard: a number of Machines has frozen it, and another one thaws it.
+	// FrozenByGuard: a number of Machines has frozen the object, and another number thaws it.
 	FrozenByGuard
-	// FrozenByPerson: only a person thaws it.
+	// FrozenByPerson: only a person thaws the object.
 	FrozenByPerson
 )
 
-// FreezingOf reads the labels of an object of an API group. A label with a value that is not false counts: a value that cannot be read
-// fails safe. A FreezeLabel says itself whose it is; of Gardener's label alone, the condition does.
+// FreezingOf reads the labels of an object of an API group. A label with a value other than false counts, so that an invalid value fails
+// safe. The value of FreezeLabel shows whose it is; for Gardener's label alone, the condition does.
 func FreezingOf(group string, m *contract.Metadata, conditions []metav1.Condition) Freezing {
 	own, gardener := isOn(m.Labels, FreezeLabel), group == GardenerGroup && isOn(m.Labels, GardenerFreezeLabel)
 	ours := own && isFreezeReason(m.Labels[FreezeLabel])
@@ -77,7 +77,7 @@ func isOn(labels map[string]string, key string) bool {
 	return found && (value || err != nil)
 }
 
-// AsksToUnfreeze reports whether a person asks to end a freeze.
+// AsksToUnfreeze reports whether an annotation requests the end of a freeze.
 func AsksToUnfreeze(group string, m *contract.Metadata) bool {
 	_, general := m.Annotations[UnfreezeAnnotation]
 	_, gardener := m.Annotations[GardenerUnfreezeAnnotation]
@@ -85,7 +85,7 @@ func AsksToUnfreeze(group string, m *contract.Metadata) bool {
 }
 
 // FreezeLabels returns the changes of the labels of an object of an API group that freeze it for a reason. The empty reason thaws it, and
-// removes the request for that.
+// removes the annotation that requests it.
 func FreezeLabels(group, reason string) contract.MetadataUpdate {
 	u := contract.MetadataUpdate{Labels: map[string]contract.Change[string]{}, Annotations: map[string]contract.Change[string]{}}
 	own, gardener := contract.SetTo(reason), contract.SetTo(gardenerFrozen)

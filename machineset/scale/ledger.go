@@ -13,37 +13,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// LedgerAnnotation of a set holds its Ledger.
+// LedgerAnnotation of a set contains its Ledger.
 const LedgerAnnotation = "machinist.dev/creations"
 
-// Entry is a name that was taken for a slot.
+// Entry is a name that was reserved for a slot.
 type Entry struct {
 	Slot int64  `json:"slot"`
 	Name string `json:"name"`
 }
 
-// Ledger is what a set records about its creations. It is written before anything is created under the names that it takes, with the
-// resource version that it was read at, so that of two writers only one takes a slot. It is a value: its methods return another
-// one.
+// Ledger is a set's record of its creations. It is written before anything is created under the names that it reserves, with the resource
+// version that it was read at, so that only one of two writers reserves a slot. It is a value: its methods return another one.
 type Ledger struct {
-	// Set is the UID of the set that took slots; empty before the first. An object that was restored from a backup, moved to another
-	// API server, or copied has the ledger of another set: its slots and names mean nothing here (see IsOf).
+	// Set is the UID of the set that reserved slots; empty before the first. An object that was restored from a backup, moved to another API
+	// server, or copied has the ledger of another set, whose slots and names are invalid here (see IsOf).
 	Set types.UID `json:"uid,omitempty"`
-	// Next is the first slot that was never taken. Slots count from 1.
+	// Next is the first slot that was never reserved. Slots count from 1.
 	Next int64 `json:"next"`
 	// Pending are the reserved slots whose Machines were not observed yet, in order.
 	Pending []Entry `json:"pending,omitempty"`
-	// Replaced are the Machines that the set replaces. They are written before one of them is deleted.
+	// Replaced are the Machines that the set replaces. It is written before one of them is deleted.
 	Replaced Replacements `json:"replaced,omitzero"`
 }
 
 // maxSlot is larger than every reserved slot: a larger number was written by another program.
 const maxSlot = 1 << 60
 
-// IsOf reports whether the ledger is that of a set. One that never reserved a slot fits every set.
+// IsOf reports whether the ledger belongs to a set. A ledger that never reserved a slot fits every set.
 func (l Ledger) IsOf(set types.UID) bool { return l.Set == "" || l.Set == set }
 
-// errLedger matches the error of ParseLedger. A ledger that cannot be read is not an empty one: nothing may be created.
+// errLedger matches the error of ParseLedger. An invalid ledger is not an empty one: nothing may be created.
 var errLedger = errors.New("the creation ledger cannot be read")
 
 // ParseLedger reads a ledger. It accepts what String returns.
@@ -83,11 +82,11 @@ func textOf(record any) string {
 	return string(text)
 }
 
-// maxMissed is how many taken names in a row show that there are no others: five free characters make 14 million names.
+// maxMissed is how many used names in a row prove that none is free: five free characters make 14 million names.
 const maxMissed = 1000
 
-// Reserve takes n slots, and returns the ledger to write and what was taken. A slot whose name is taken, by whatever object or by
-// another slot, is left out for ever. taken may be nil. Fewer slots are taken where names run out: a naming template may have few.
+// Reserve reserves n slots, and returns the ledger to write and the new entries. A slot whose name is used, by any object or another slot,
+// is skipped forever. taken may be nil. Fewer slots are reserved if a naming template runs out of names.
 func (l Ledger) Reserve(n int, naming Naming, taken func(name string) bool) (Ledger, []Entry) {
 	names := map[string]bool{}
 	for _, e := range l.Pending {
@@ -110,42 +109,42 @@ func (l Ledger) Reserve(n int, naming Naming, taken func(name string) bool) (Led
 	return next, reserved
 }
 
-// Abandon forgets the n slots that were taken last. A Machine that is created under one of them all the same, by a process that has
-// not seen this, is one too many and is deleted like any other.
+// Abandon removes the last n reserved slots. If a process that has not seen this creates a Machine under one of them, the Machine is
+// surplus and is deleted like any other.
 func (l Ledger) Abandon(n int) Ledger {
 	keep := len(l.Pending) - min(max(n, 0), len(l.Pending))
 	l.Pending = slices.Clone(l.Pending[:keep])
 	return l
 }
 
-// Settle forgets the slots with these names, which are not used again: their Machines were observed or created, or another owner's object
-// has the name. It has to be written before one of these Machines is deleted: a slot that is still reserved when its Machine is gone would
-// be created again.
+// Settle removes the slots with these names, which are not used again: their Machines were observed or created, or another owner's object
+// has the name. The result must be written before one of these Machines is deleted: a slot that is still reserved when its Machine is gone
+// would be created again.
 func (l Ledger) Settle(done map[string]bool) Ledger {
 	l.Pending = slices.DeleteFunc(slices.Clone(l.Pending), func(e Entry) bool { return done[e.Name] })
 	return l
 }
 
-// rebuiltGap is how many slots are left out where a ledger was lost: more than could have been taken and not be seen.
+// rebuiltGap is how many slots are skipped after the loss of a ledger: more than could have been reserved without being seen.
 const rebuiltGap = 1 << 20
 
-// Rebuilt returns the ledger of a set that has none of its own, or an earlier one than its Machines are of: behind the highest slot that
-// was seen and all that can have been taken since.
+// Rebuilt returns the ledger of a set that has none, or one that is older than its Machines: behind the highest slot that was seen, and all
+// slots that can have been reserved since.
 func Rebuilt(set types.UID, highest int64) Ledger {
 	return Ledger{Set: set, Next: max(highest, 0) + rebuiltGap}
 }
 
-// StampAnnotation of everything that a set or a deployment creates holds its Stamp.
+// StampAnnotation of all objects that a set or a deployment creates contains their Stamp.
 const StampAnnotation = "machinist.dev/slot"
 
-// Stamp is what an object was created for. It is written once, when the object is created.
+// Stamp identifies the slot that an object was created for. It is written once, when the object is created.
 type Stamp struct {
-	// Set is the UID of the set or deployment that took Slot.
+	// Set is the UID of the set or deployment that reserved Slot.
 	Set  types.UID
 	Slot int64
-	// From is a digest of the template, for what a Machine refers to and for the set of a deployment; empty otherwise.
+	// From is a digest of the template, for objects that a Machine references and for sets of a deployment; otherwise empty.
 	From string
-	// After is the time of a rollout that the set of a deployment was made for, zero without.
+	// After is the time of the rollout that a deployment's set was created for, or zero.
 	After time.Time
 }
 
@@ -158,7 +157,7 @@ func (s Stamp) Annotations() map[string]string {
 	return map[string]string{StampAnnotation: strings.TrimSuffix(text, "/")}
 }
 
-// ReadStamp returns the stamp in annotations. What it does not have, and what is unreadable, is zero.
+// ReadStamp returns the stamp in annotations. Missing and invalid fields are zero.
 func ReadStamp(annotations map[string]string) Stamp {
 	set, rest, _ := strings.Cut(annotations[StampAnnotation], "/")
 	number, rest, _ := strings.Cut(rest, "/")
@@ -171,8 +170,9 @@ func ReadStamp(annotations map[string]string) Stamp {
 	return Stamp{Set: types.UID(set), Slot: slot, From: from, After: at}
 }
 
-// IsPartOf judges an object that exists under the name of a slot by its stamp alone: of what a Machine refers to, the Machine may have
-// become the controller already. One of another slot, or in deletion, is none: the slot is never used again, and the set does not wait.
+// IsPartOf reports whether the stamp of an object under the name of a slot is that of the slot. The controller does not count, because the
+// Machine may already control its objects. An object of another slot, or in deletion, is not: the slot is never used again, and the set
+// does not wait.
 func IsPartOf(obj metav1.Object, set types.UID, slot int64) bool {
 	have := ReadStamp(obj.GetAnnotations())
 	return obj.GetDeletionTimestamp() == nil && have.Set == set && have.Slot == slot

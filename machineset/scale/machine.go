@@ -14,54 +14,54 @@ import (
 )
 
 const (
-	// DeleteAnnotation asks, with any value, for a Machine to go first. Rule: Cluster API's scaling page; cluster-autoscaler sets it, or
+	// DeleteAnnotation marks a Machine, with any value, to be deleted first. Rule: Cluster API's scaling page; cluster-autoscaler sets it, or
 	// the key of another API group: see Marks.
 	DeleteAnnotation = "cluster.x-k8s.io/delete-machine"
-	// PriorityAnnotation is a whole number: Machines with a lower one go first. Absent and unreadable count as DefaultPriority. Rule:
+	// PriorityAnnotation is an integer: Machines with a lower one are deleted first. Absent and invalid values count as DefaultPriority. Rule:
 	// Gardener's machine-controller-manager.
 	PriorityAnnotation = "machinepriority.machine.sapcloud.io"
-	// MarkedAtAnnotation is when a Machine was marked for deletion, RFC 3339; among marked Machines the one marked first goes first.
-	// Rule: Gardener's machine-controller-manager.
+	// MarkedAtAnnotation is when a Machine was marked for deletion, RFC 3339; the Machine that was marked first is deleted first. Rule:
+	// Gardener's machine-controller-manager.
 	MarkedAtAnnotation = "machine.sapcloud.io/marked-for-deletion-time"
-	// DefaultPriority is the priority of a Machine that names none.
+	// DefaultPriority is the priority of a Machine without one.
 	DefaultPriority = 3
 )
 
-// conditionNodeHealthy of a Machine says how the Node is. It is Cluster API's.
+// conditionNodeHealthy of a Machine reports the health of its Node. It is Cluster API's.
 const conditionNodeHealthy = "NodeHealthy"
 
-// Machine is what a plan needs to know of one Machine.
+// Machine is one Machine as input of a plan.
 type Machine struct {
 	Name    string
 	UID     types.UID
 	Created time.Time
-	// Slot is that of the Ledger which the Machine was created for, 0 for one that was adopted.
+	// Slot is the slot of the Ledger for which the Machine was created, 0 for an adopted Machine.
 	Slot int64
-	// Deleting: deletion was asked for.
+	// Deleting: the Machine is being deleted.
 	Deleting bool
-	// Marked: the Machine is marked to be deleted first. markedAt is when, zero when that is unknown.
+	// Marked: the Machine is marked to be deleted first. markedAt is the time, zero when unknown.
 	Marked   bool
 	markedAt time.Time
-	// Priority is Gardener's: lower goes first. See DefaultPriority.
+	// Priority is Gardener's: a lower one is deleted first. See DefaultPriority.
 	Priority int
 	// Updating: it is being changed in place. Paused: only a person acts on it.
 	Updating, Paused bool
-	// Moved: a MachineDeployment has moved it to the set, which counts it from Received on.
+	// Moved: a MachineDeployment has moved it to the set, which counts it once it is in Received.
 	Moved bool
-	// Unhealthy: it has no Node, or its Node or its health check says that something is wrong. Unknown is healthy.
+	// Unhealthy: it has no Node, or its Node or its health check reports a problem. Unknown is healthy.
 	Unhealthy bool
-	// Ready and Available are what its conditions say. availableSince is when it became available, zero when that is unknown.
+	// Ready and Available are its conditions. availableSince is when it became available, zero when unknown.
 	Ready, Available bool
 	availableSince   time.Time
-	// Ailing: a health check has failed, and waits for the owner (see Ailing). recovered: the check succeeds again, or says nothing any more,
-	// and OwnerRemediated still says otherwise.
+	// Ailing: a health check has failed, and waits for the owner (see Ailing). recovered: the check succeeds again, or its condition is gone,
+	// while OwnerRemediated is still False.
 	Ailing, recovered bool
-	// remediateFirst: contract.RemediateAnnotation asks for it. remediating: the owner has said that it deletes the Machine for that.
+	// remediateFirst: it has contract.RemediateAnnotation. remediating: its condition reports that the owner deletes it for remediation.
 	remediateFirst, remediating bool
 }
 
-// Marks returns the annotations that ask, with any value, for a Machine of an API group to go first: DeleteAnnotation, and delete-machine
-// of the group itself. Rule: cluster-autoscaler, whose variable CAPI_GROUP names the group; Kubermatic's machine-controller.
+// Marks returns the annotations that mark, with any value, a Machine of an API group to be deleted first: DeleteAnnotation, and
+// delete-machine of the group itself. Rule: cluster-autoscaler, whose variable CAPI_GROUP is the group; Kubermatic's machine-controller.
 func Marks(group string) []string {
 	if own := group + "/delete-machine"; own != DeleteAnnotation && group != "" {
 		return []string{DeleteAnnotation, own}
@@ -69,15 +69,15 @@ func Marks(group string) []string {
 	return []string{DeleteAnnotation}
 }
 
-// Marked reports whether annotations of a Machine, or of its Node, ask with any value for the Machine to go first. marks are those of
-// Marks; DeleteAnnotation counts also without any.
+// Marked reports whether annotations of a Machine, or of its Node, mark it to be deleted first. marks are the result of Marks;
+// DeleteAnnotation counts in any case.
 func Marked(annotations map[string]string, marks ...string) bool {
 	_, marked := annotations[DeleteAnnotation]
 	return marked || slices.ContainsFunc(marks, func(key string) bool { _, marked := annotations[key]; return marked })
 }
 
-// Of reads what a plan of a set needs from a Machine. marks are the annotations of Marks; without any, DeleteAnnotation is the only one. It
-// keeps nothing of the state.
+// Of returns the input of a set's plan for a Machine. marks are the result of Marks; without any, only DeleteAnnotation counts. It does not
+// retain the state.
 func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 	m := Machine{
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
@@ -107,14 +107,14 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 	return m
 }
 
-// Ailing reports whether a health check has marked a Machine for its owner to replace: it has failed, and the owner has yet to say that it
-// has done that. Rule: Cluster API's MachineSet controller.
+// Ailing reports whether a health check has marked a Machine for its owner to replace: the check has failed, and the owner has not reported
+// the replacement yet. Rule: Cluster API's MachineSet controller.
 func Ailing(state *contract.MachineState) bool {
 	return says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) &&
 		says(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse)
 }
 
-// Unreachable reports whether a Machine says that its workload cluster does not answer. One that is paused says what was true before.
+// Unreachable reports whether the conditions of a Machine show that its workload cluster does not respond. A paused Machine's are outdated.
 func Unreachable(state *contract.MachineState) bool {
 	return !state.Paused() && slices.ContainsFunc(state.Conditions, func(c metav1.Condition) bool {
 		return (c.Type == contract.ConditionNodeReady || c.Type == conditionNodeHealthy) && c.Status == metav1.ConditionUnknown &&
@@ -122,8 +122,8 @@ func Unreachable(state *contract.MachineState) bool {
 	})
 }
 
-// recovered reports whether the owner has said something of a Machine that its health check does not find unhealthy any more. One without a
-// verdict is not judged, as with the annotation skip-remediation: then only what the owner itself has said is over.
+// recovered reports whether the owner's condition remains on a Machine that its health check no longer finds unhealthy. Without a verdict,
+// as with the annotation skip-remediation, only the owner's own condition is obsolete.
 func recovered(state *contract.MachineState) bool {
 	owner := meta.FindStatusCondition(state.Conditions, contract.ConditionOwnerRemediated)
 	if owner == nil || owner.Status != metav1.ConditionFalse {
@@ -135,7 +135,7 @@ func recovered(state *contract.MachineState) bool {
 	return owner.Reason == contract.ReasonRemediationDeferred || owner.Reason == contract.ReasonCannotBeRemediated
 }
 
-// SlotOf returns the slot that an object was created for, 0 for one that was not created for this set.
+// SlotOf returns the slot that an object was created for, 0 for an object that was not created for this set.
 func SlotOf(m *contract.Metadata, set types.UID) int64 {
 	stamp := ReadStamp(m.Annotations)
 	if stamp.Set != set || stamp.Slot >= maxSlot/2 {
@@ -148,7 +148,7 @@ func says(state *contract.MachineState, kind string, status metav1.ConditionStat
 	return meta.IsStatusConditionPresentAndEqual(state.Conditions, kind, status)
 }
 
-// TrueFirst orders by a property: those that have it go first.
+// TrueFirst orders by a property: values that have it come first.
 func TrueFirst(a, b bool) int {
 	if a == b {
 		return 0

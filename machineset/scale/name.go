@@ -13,27 +13,26 @@ import (
 )
 
 const (
-	// maxNameLength is what a Machine's name may have to become a host name and a label value.
+	// maxNameLength is the maximum length of a Machine's name, so that it can be a host name and a label value.
 	maxNameLength = 63
-	// suffixLength is how much of a default name depends on the slot: at 10,000 slots two are alike once in four million sets.
+	// suffixLength is the length of a default name's part that depends on the slot: at 10,000 slots two are equal in one of four million sets.
 	suffixLength = 10
-	// randomLength is how many characters .random of a naming template has. Rule: Cluster API's MachineSet spec.machineNaming.
+	// randomLength is the length of .random in a naming template. Rule: Cluster API's MachineSet spec.machineNaming.
 	randomLength = 5
-	// alphabet has no vowels, so that no words come about, and nothing that looks like something else. Rule: Kubernetes' generated
-	// names.
+	// alphabet has no vowels, so that no words occur, and no ambiguous characters. Rule: Kubernetes' generated names.
 	alphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// Naming gives the Machines of one set their names. Safe for concurrent use.
+// Naming names the Machines of one set. Safe for concurrent use.
 type Naming struct {
 	set    types.UID
 	prefix string
 	render func(random string) (string, error) // nil for the default names
 }
 
-// NewNaming returns the naming of a set. An empty text means the name of the set and a suffix; another one is a Go template, with
-// the values .machineSet.name, .cluster.name and .random, of which the last must be there. The error says what is wrong with it.
-// Rule: Cluster API's MachineSet spec.machineNaming.template.
+// NewNaming returns the naming of a set. An empty text means the name of the set and a suffix; any other text is a Go template with the
+// values .machineSet.name, .cluster.name and .random, the last of which is required. The error describes an invalid template. Rule: Cluster
+// API's MachineSet spec.machineNaming.template.
 func NewNaming(set types.UID, setName, clusterName, text string) (Naming, error) {
 	n := Naming{set: set, prefix: setName}
 	if text == "" {
@@ -63,21 +62,21 @@ func NewNaming(set types.UID, setName, clusterName, text string) (Naming, error)
 	return n, nil
 }
 
-// Name returns the name of a slot: always the same one. It depends on the set's UID, so that the Machines of a set that was
-// deleted and made again are others; it does not depend on the Machine template, and must never be parsed.
+// Name returns the name of a slot, which never changes. It depends on the set's UID, so that the Machines of a set that was deleted and
+// created again have other names; it does not depend on the Machine template, and must never be parsed.
 func (n Naming) Name(slot int64) string {
 	suffix := n.suffix(slot)
 	if n.render != nil {
 		random := suffix[:randomLength]
-		if name, err := n.render(random); err == nil { // NewNaming has tried it: it does not fail
+		if name, err := n.render(random); err == nil { // NewNaming has validated it
 			return fit(name, random)
 		}
 	}
-	// The name of the set is cut to make room. What is cut must not end in what no name may have before a hyphen.
+	// The name of the set is shortened. The rest must not end in a character that is invalid before a hyphen.
 	return strings.TrimRight(n.prefix[:min(len(n.prefix), maxNameLength-1-suffixLength)], "-.") + "-" + suffix
 }
 
-// fit cuts a name that is too long, and keeps it different from those of other slots.
+// fit shortens a name that is too long, and keeps the names of slots different.
 func fit(name, random string) string {
 	if len(name) <= maxNameLength {
 		return name
@@ -85,7 +84,7 @@ func fit(name, random string) string {
 	return name[:maxNameLength-randomLength] + random
 }
 
-// suffix is what tells slots apart.
+// suffix returns the part of a name that differs between slots.
 func (n Naming) suffix(slot int64) string {
 	hash := sha256.New()
 	_, _ = hash.Write([]byte(n.set)) // a hash never fails

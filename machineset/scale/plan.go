@@ -11,30 +11,30 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Hold is the reason why a set creates nothing for now.
+// Hold is a reason why a set creates nothing for now.
 type Hold struct {
-	// Reason is one CamelCase word, Message says what a person can do.
+	// Reason is one CamelCase word, Message describes what a person can do.
 	Reason, Message string
 }
 
-// Facts are what a plan depends on. They are not changed.
+// Facts are the inputs of a plan. They are not changed.
 type Facts struct {
-	// Desired is the desired number of Machines, absent while the set has none. A set in deletion wants none.
+	// Desired is the desired number of Machines, absent while the set has none. A set in deletion has none.
 	Desired contract.Opt[int]
-	// Machines are those that the set controls, those in deletion included.
+	// Machines are those that the set controls, including those that are being deleted.
 	Machines []Machine
-	// Reserved is how many slots of the ledger have no observed Machine.
+	// Reserved is the number of slots in the ledger without an observed Machine.
 	Reserved int
-	// Held keeps the set from creating: it is frozen, a check failed, a template does not exist, or Machines are to be adopted first.
+	// Held prevents the set from creating: it is frozen, a check failed, a template does not exist, or Machines must be adopted first.
 	Held bool
 	// Order is the deletion order; empty means Random.
 	Order Order
 }
 
-// ceiling is how many Machines one plan creates or deletes at most; the value is Gardener's and that of the ReplicaSet controller, rounded.
+// ceiling is the maximum number of Machines in one plan; the value is that of Gardener and of the ReplicaSet controller, rounded.
 const ceiling = 100
 
-// maxReserved is how many slots are reserved at a time: 100 kB of the 256 kB that all annotations of an object may have.
+// maxReserved is the maximum number of reserved slots: 100 kB of the 256 kB that all annotations of an object may have.
 const maxReserved = 1000
 
 // Victim is a Machine to delete.
@@ -44,16 +44,16 @@ type Victim struct {
 	UID types.UID
 }
 
-// Decision is what a set does next.
+// Decision is the result of Plan.
 type Decision struct {
-	// Create is how many Machines to create, and Delete which ones to delete, in this order. At most one of them is not empty.
+	// Create is the number of Machines to create, and Delete the Machines to delete, in this order. At most one of them is not empty.
 	Create int
 	Delete []Victim
-	// Abandon is how many reserved slots are not wanted any more: Ledger.Abandon forgets them.
+	// Abandon is the number of reserved slots that are not needed any more, see Ledger.Abandon.
 	Abandon int
 }
 
-// ReplicasNotSet is what a set or a deployment without a desired number waits for.
+// ReplicasNotSet is the message for a set or a deployment without a desired number.
 const ReplicasNotSet = "the number of replicas is not set"
 
 // Plan decides how many Machines to create or which to delete: nothing without a desired number. It is pure.
@@ -78,14 +78,14 @@ func planWithin(f Facts, ceiling int) Decision {
 		}
 		return Decision{Create: min(missing, ceiling, max(maxReserved-f.Reserved, 0))}
 	}
-	// Reserved slots do not count here: what was not observed is no reason to delete what was.
+	// Reserved slots do not count here: Machines that were not observed are no reason to delete observed ones.
 	if surplus := len(f.Machines) - deleting - desired; surplus > 0 {
 		return Decision{Delete: f.victims(deleting + min(surplus, ceiling)), Abandon: f.Reserved}
 	}
 	return Decision{Abandon: min(f.Reserved, counted-desired)}
 }
 
-// victims are the Machines to delete, if n go. A Machine in deletion is one of these, so that no other is deleted in its place.
+// victims returns the Machines to delete, n including Machines in deletion, so that no other is deleted in their place.
 func (f Facts) victims(n int) []Victim {
 	var victims []Victim
 	for _, m := range First(f.Order, slices.Clone(f.Machines), n, func(m Machine) *Machine { return &m }) {
@@ -96,7 +96,7 @@ func (f Facts) victims(n int) []Victim {
 	return victims
 }
 
-// ReceivedAnnotation of a set holds Received as text. The deployment writes it together with spec.replicas.
+// ReceivedAnnotation of a set contains Received as text. The deployment writes it together with spec.replicas.
 const ReceivedAnnotation = "machinist.dev/received-machines"
 
 // Received are the names of the Machines that were moved to a set, still have contract.InPlaceMoved, and are included in its number of
@@ -104,7 +104,7 @@ const ReceivedAnnotation = "machinist.dev/received-machines"
 // acknowledged-move annotation.
 type Received []string
 
-// ReceivedBy reads what the annotations of a set have.
+// ReceivedBy reads Received from the annotations of a set.
 func ReceivedBy(set *contract.Metadata) Received {
 	return strings.FieldsFunc(set.Annotations[ReceivedAnnotation], func(r rune) bool { return r == ',' })
 }
@@ -112,26 +112,26 @@ func ReceivedBy(set *contract.Metadata) Received {
 // String returns the value of ReceivedAnnotation.
 func (r Received) String() string { return strings.Join(r, ",") }
 
-// Counted returns the Machines that a set counts: all but those moved to it that are not received yet. The input is not changed.
+// Counted returns the Machines that a set counts: all but Moved ones that are not received yet. The input is not changed.
 func (r Received) Counted(machines []Machine) []Machine {
 	return slices.DeleteFunc(slices.Clone(machines), func(m Machine) bool {
 		return m.Moved && !m.Deleting && !slices.Contains(r, m.Name)
 	})
 }
 
-// Order says which of equally dispensable Machines go first.
+// Order is the order in which equal Machines are deleted.
 type Order string
 
 // The orders of Cluster API. Rule: MachineSet spec.deletion.order.
 const (
-	// Random goes by the UID: without preference, and the same in every pass.
+	// Random orders by the UID: without preference, and the same in every pass.
 	Random Order = "Random"
-	// Newest and Oldest go by the time of creation.
+	// Newest and Oldest order by the time of creation.
 	Newest Order = "Newest"
 	Oldest Order = "Oldest"
 )
 
-// ParseOrder returns the order that a set names; empty means Random. The error names the orders there are.
+// ParseOrder returns the order in a set's text; empty means Random. The error names the valid orders.
 func ParseOrder(text string) (Order, error) {
 	if o := cmp.Or(Order(text), Random); slices.Contains([]Order{Random, Newest, Oldest}, o) {
 		return o, nil
@@ -141,9 +141,9 @@ func ParseOrder(text string) (Order, error) {
 
 // compare returns a negative number when a goes before b, and never 0 for Machines of different names. It is a total order.
 //
-// Machines in deletion come first, then marked ones, then all that are not paused. Among those, it is those with a lower priority, those
-// being changed in place, unhealthy ones, those that are not ready, and last, among equals, what the order says. Cluster API adds these up
-// as weights, in which an old healthy Machine weighs as much as an unhealthy one (capi-sets.md 2.4); here each decides alone.
+// Machines in deletion come first, then marked ones, then all that are not paused. Among those, Machines with a lower priority come first,
+// then those being changed in place, unhealthy ones, those that are not ready, and last the order applies. Cluster API adds these up as
+// weights, in which an old healthy Machine weighs as much as an unhealthy one (capi-sets.md 2.4); here each decides alone.
 func (o Order) compare(a, b *Machine) int {
 	age := 0
 	switch o {
@@ -160,8 +160,8 @@ func (o Order) compare(a, b *Machine) int {
 	)
 }
 
-// First returns the n of all that go first, in order. It changes the order of all, whose first n they are. A value of T has, or is, a
-// Machine.
+// First returns the first n of all, sorted. It reorders all, whose first n elements are the result. The function of returns the Machine of
+// a value.
 func First[T any](o Order, all []T, n int, of func(T) *Machine) []T {
 	if n = min(n, len(all)); n <= 0 {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// SkipPreflightAnnotation of a MachineSet, or else of its bootstrap template, names the checks to leave out, separated by commas, or
-// CheckAll. Rule: Cluster API's MachineSet preflight checks; topologies are not looked at.
+// SkipPreflightAnnotation of a MachineSet, or else of its bootstrap template, contains the checks to skip, separated by commas, or
+// CheckAll. Rule: Cluster API's MachineSet preflight checks; topologies are not checked.
 const SkipPreflightAnnotation = "machineset.cluster.x-k8s.io/skip-preflight-checks"
 
-// Preflight checks, by the names that Cluster API gives them. They are the reasons of Holds.
+// Preflight checks, by their names in Cluster API. They are the reasons of Holds.
 const (
 	CheckAll = "All"
-	// controlPlaneIsStable: the control plane is neither being made nor upgraded.
+	// controlPlaneIsStable: the control plane is neither being created nor upgraded.
 	controlPlaneIsStable = "ControlPlaneIsStable"
 	// kubernetesVersionSkew: the Machines are no newer than the control plane, and at most three minor versions older.
 	kubernetesVersionSkew = "KubernetesVersionSkew"
@@ -29,13 +29,12 @@ const (
 // maxVersionSkew is how many minor versions a kubelet may be older than the API server. Rule: Kubernetes' version skew policy.
 const maxVersionSkew = 3
 
-// PreflightFacts are what the checks before a creation look at. Versions have or lack their leading v, and may lack the
-// patch.
+// PreflightFacts are the inputs of the checks before a creation. Versions may lack their leading v and their patch.
 type PreflightFacts struct {
-	// DesiredVersion and CurrentVersion are the control plane's. Nothing is checked without the first, because the Cluster has no control
-	// plane or that has no version. CurrentVersion, the lowest one of its machines, is empty while it is being made.
+	// DesiredVersion and CurrentVersion are the control plane's. Without DesiredVersion nothing is checked, because there is no control plane
+	// or it has no version. CurrentVersion, the lowest of its machines, is empty while it is being created.
 	DesiredVersion, CurrentVersion string
-	// Version is that of the Machines; empty leaves out the checks of versions.
+	// Version is the version of the Machines; if empty, versions are not checked.
 	Version string
 	// Kubeadm: the bootstrap data is kubeadm's.
 	Kubeadm bool
@@ -43,8 +42,8 @@ type PreflightFacts struct {
 	Skip string
 }
 
-// parseVersion takes semantic versions, and those without a patch too, such as v1.36: managed control planes have them. A short one has
-// neither a pre-release nor build metadata. Rule: semver.ParseTolerant, by which Cluster API reads versions.
+// parseVersion parses semantic versions, and versions without a patch, such as v1.36, which managed control planes have. A short version
+// has neither a pre-release nor build metadata. Rule: semver.ParseTolerant, by which Cluster API reads versions.
 func parseVersion(of, text string) (*version.Version, error) {
 	full := strings.TrimSpace(text)
 	if !strings.ContainsAny(full, "+-") {
@@ -57,14 +56,14 @@ func parseVersion(of, text string) (*version.Version, error) {
 	return v, nil
 }
 
-// Preflight returns what speaks against creating a Machine now, sorted; nothing when all is well. The error says that a version cannot
-// be read: then it is not known, and nothing should be created either.
+// Preflight returns the reasons against creating a Machine now, sorted. The error is about an invalid version: nothing should be created
+// then either.
 func Preflight(f PreflightFacts) (holds []Hold, err error) {
 	if f.DesiredVersion == "" || f.Skips(CheckAll) {
 		return nil, nil
 	}
 	reported := f.CurrentVersion
-	if contract.IsVersion(reported, f.DesiredVersion) { // also with a distribution's suffix
+	if contract.IsVersion(reported, f.DesiredVersion) { // even with a distribution's suffix
 		reported = ""
 	}
 	desired, err := parseVersion("of the control plane", f.DesiredVersion)
@@ -98,7 +97,7 @@ func Preflight(f PreflightFacts) (holds []Hold, err error) {
 	return holds, nil
 }
 
-// Skips reports whether a check is left out. CheckAll stands for all of them: then the control plane need not be read.
+// Skips reports whether a check is skipped. CheckAll skips all of them, and the control plane need not be read.
 func (f PreflightFacts) Skips(check string) bool {
 	return slices.Contains(strings.FieldsFunc(f.Skip, func(r rune) bool { return r == ',' || r == ' ' }), check)
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// LimitsAnnotation of a set holds its RemediationLimits. Its deployment writes it.
+// LimitsAnnotation of a set contains its RemediationLimits. Its deployment writes it.
 const LimitsAnnotation = "machinist.dev/remediation"
 
-// RemediationLimits say what a deployment lets one of its sets replace.
+// RemediationLimits are a deployment's limits for the replacements of one of its sets.
 type RemediationLimits struct {
 	// Outdated: the set does not have the template of the deployment, whose rollout removes its Machines. Nothing is replaced.
 	Outdated bool `json:"outdated,omitempty"`
-	// Elsewhere: another set of the deployment makes the Machines in place of those that this one deletes, which may not create any.
+	// Elsewhere: another set of the deployment creates the replacements for the Machines of this set, which may not create any.
 	Elsewhere bool `json:"elsewhere,omitempty"`
-	// MaxInFlight is how many Machines may be remediated at once; nil is no limit.
+	// MaxInFlight is the maximum number of simultaneous remediations; nil is no limit.
 	MaxInFlight *int `json:"maxInFlight,omitempty"`
-	// MaxUnavailable is how many available Machines fewer than desired there may be because of remediations. A deployment allows none while
-	// it rolls out: then others go.
+	// MaxUnavailable is how many available Machines may be missing because of remediations. A deployment allows none during a rollout, which
+	// deletes others.
 	MaxUnavailable int `json:"maxUnavailable,omitempty"`
 }
 
 // String returns the value of LimitsAnnotation. Equal limits give equal texts.
 func (l RemediationLimits) String() string { return textOf(l) }
 
-// LimitsOf returns the limits of a set. controlled: another object controls the set. Of one that says nothing, which is not a deployment of
-// this module or has yet to write, it is unknown what else it does: one Machine at a time, and none that is available. A text with anything
-// but what String returns cannot be read: limits would be left out.
+// LimitsOf returns the limits of a set. controlled: another object controls the set. If such a set has no limits, because the owner is not
+// a deployment of this module or has not written them yet, the owner's other actions are unknown: the limits are one Machine at a time, and
+// none that is available. A text that String does not return is an error, because limits could be lost.
 func LimitsOf(set *contract.Metadata, controlled bool) (l RemediationLimits, err error) {
 	text, said := set.Annotations[LimitsAnnotation]
 	switch {
@@ -49,39 +49,38 @@ func LimitsOf(set *contract.Metadata, controlled bool) (l RemediationLimits, err
 	return l, nil
 }
 
-// RemediationFacts are what the replacement of Machines depends on that a health check has marked. They are not changed.
+// RemediationFacts are the inputs of Remediate. They are not changed.
 type RemediationFacts struct {
-	// Machines are all Machines of the owner, those in deletion included.
+	// Machines are all Machines of the owner, including those that are being deleted.
 	Machines []Machine
-	// Next is the first slot of the owner's ledger that was never taken: a Machine that is created later has that one, or a higher one.
+	// Next is the first slot in the owner's ledger that was never reserved: a Machine that is created later has that slot or a higher one.
 	Next int64
 	// Replacements are the stored ones, see Ledger.
 	Replacements Replacements
-	// Limits are those of the owner.
+	// Limits are the limits of the owner.
 	Limits RemediationLimits
-	// MinAvailable is how many available Machines must stay; absent is no limit. A Machine that a health check has marked counts while it is
-	// available.
+	// MinAvailable is the number of available Machines that must stay; absent is no limit. A marked Machine counts while it is available.
 	MinAvailable contract.Opt[int]
-	// Holds are why the owner replaces nothing, as messages for a person.
+	// Holds are the reasons why the owner replaces nothing, as messages for a person.
 	Holds []string
 	Now   time.Time
 }
 
-// deferral is what the condition OwnerRemediated of a Machine is to be that is not replaced now.
+// deferral is the new condition OwnerRemediated of a Machine that is not replaced now.
 type deferral struct {
 	Victim
-	// Reason is contract.ReasonCannotBeRemediated or contract.ReasonRemediationDeferred, and Message says why, and until when where that is
-	// known. The same facts give the same text at a later time. Empty for a Machine that is no longer marked: the condition is to be removed.
+	// Reason is contract.ReasonCannotBeRemediated or contract.ReasonRemediationDeferred. Message has the cause and, if known, its end; the
+	// same facts give the same text at a later time. Empty for a Machine that is no longer marked: the condition must be removed.
 	Reason, Message string
 }
 
-// Remediation is what is done about marked Machines.
+// Remediation is the decision about marked Machines.
 type Remediation struct {
 	// Delete are the Machines to delete, in order. Store Replacements before the first of them is deleted.
 	Delete []Victim
-	// Deferred are those that wait, or have recovered, by name.
+	// Deferred are the Machines that wait or have recovered, by name.
 	Deferred []deferral
-	// Replacements are to be stored.
+	// Replacements must be stored.
 	Replacements Replacements
 	// Wake is when time alone changes the decision, zero for never.
 	Wake time.Time
@@ -91,20 +90,20 @@ type Remediation struct {
 type remediation struct {
 	RemediationFacts
 	out    Remediation
-	record Replacements // what was recorded before, and is not over
-	begins []*Machine   // whose replacement is to be recorded
-	// deleting are in deletion, or are deleted by this decision. inFlight also counts those whose deletion was recorded, or said, and
-	// available leaves those out.
+	record Replacements // recorded before, and not over
+	begins []*Machine   // Machines whose replacement must be recorded
+	// deleting counts Machines in deletion, or deleted by this decision. inFlight also counts those whose deletion was recorded or reported,
+	// and available excludes those.
 	deleting, inFlight, available int
 }
 
-// Remediate decides which of the Machines that a health check has marked are deleted now, so that their owner creates others. It is pure,
-// and equal facts give equal decisions, whatever their order. Machines whose deletion was recorded before come first, then those with
+// Remediate decides which of the marked Machines are deleted now, so that their owner creates others. It is pure, and equal facts give
+// equal decisions, whatever their order. Machines whose deletion was recorded before come first, then those with
 // contract.RemediateAnnotation, then the newest ones, then those with the lower name. Rule: Cluster API's MachineSet,
 // reconcileUnhealthyMachines; the back-off is an addition.
 //
-// Together with those that are being deleted it never deletes more than Limits.MaxInFlight; it deletes no available Machine when fewer than
-// MinAvailable would stay, none that is paused, and none that was made in place of another one before the back-off of the set is over.
+// Including Machines in deletion, it never deletes more than Limits.MaxInFlight. It deletes no available Machine when fewer than
+// MinAvailable would stay, no paused one, and no replacement before the back-off of the set is over.
 func Remediate(f RemediationFacts) Remediation {
 	r := &remediation{RemediationFacts: f}
 	r.readRecord()
@@ -138,7 +137,7 @@ func Remediate(f RemediationFacts) Remediation {
 	return r.out
 }
 
-// begun reports whether the deletion of a Machine was recorded, or said in its condition.
+// begun reports whether the deletion of a Machine was recorded, or reported in its condition.
 func (r *remediation) begun(m *Machine) bool {
 	return m.remediating || slices.Contains(r.record.Names, m.Name)
 }
@@ -182,7 +181,7 @@ func (r *remediation) decide(m *Machine) {
 	r.begins = append(r.begins, m)
 }
 
-// exceeded says which limit the deletion of a Machine would exceed while so many others go, and so many others are available.
+// exceeded describes the limit that the deletion of a Machine would exceed, given the numbers of Machines going and available.
 func (r *remediation) exceeded(m *Machine, going, available int) string {
 	if limit := r.Limits.MaxInFlight; limit != nil && going >= *limit {
 		return fmt.Sprintf("Waiting because there are already too many remediations in progress (maxInFlight is %d)", *limit)
@@ -196,8 +195,7 @@ func (r *remediation) exceeded(m *Machine, going, available int) string {
 	return ""
 }
 
-// early says why a Machine that was made in place of another one is not replaced yet, empty when it may be. A time that is ahead was
-// written by a clock that was wrong.
+// early describes why a replacement is not replaced yet, empty when it may be. A recorded time in the future is from a wrong clock.
 func (r *remediation) early(m *Machine) string {
 	until := r.record.last().Add(min(backOff<<min(max(r.record.Count-1, 0), 20), maxBackOff))
 	if !r.isNew(m) || !until.After(r.Now) || contract.IsAhead(r.record.last(), r.Now) {

@@ -5,41 +5,40 @@ import (
 	"time"
 )
 
-// maxReplacing is how many Machines a set replaces at the same time: their names are in an annotation, whose size is limited.
+// maxReplacing is the maximum number of simultaneous replacements: their names are in an annotation, whose size is limited.
 const maxReplacing = 500
 
-// Bounds of how often new Machines are replaced, so that a broken template does not cost one machine after the other.
+// Bounds of the replacement of new Machines, so that a broken template does not cost one machine after the other.
 const (
-	// backOff is how long the second replacement waits after the first one. Each further one waits twice as long, up to maxBackOff.
+	// backOff is the delay of the second replacement. It doubles for each further one, up to maxBackOff.
 	backOff = time.Minute
-	// maxBackOff is also after how long without a replacement the earlier ones are forgotten.
+	// maxBackOff is also the time without a replacement after which earlier ones are forgotten.
 	maxBackOff = 24 * time.Hour
-	// healthyAfter is for how long a new Machine must have been available for the earlier replacements to be forgotten.
+	// healthyAfter is how long a new Machine must have been available before earlier replacements are forgotten.
 	healthyAfter = time.Hour
 )
 
-// Replacements are what a set records in its Ledger about the Machines that it replaces because a health check has failed.
+// Replacements are a set's record, in its Ledger, of the Machines that it replaces because a health check has failed.
 type Replacements struct {
 	// Names are the Machines to delete, sorted.
 	Names []string `json:"names,omitempty"`
-	// From is the first slot that a Machine made in place of another one can have, Count how often such Machines were replaced, the first
-	// replacement included, without one that stayed healthy, and Last when that was last, in whole seconds. All are zero when there is
-	// nothing to wait for.
+	// From is the first slot that a replacement can have. Count is the number of replacements in a row, including the first, without one that
+	// stayed healthy. Last is the time of the last one, in whole seconds. All are zero when there is no back-off.
 	From  int64 `json:"from,omitempty"`
 	Count int   `json:"count,omitempty"`
 	Last  int64 `json:"last,omitempty"`
 }
 
-// last is when a Machine was replaced last.
+// last returns the time of the last replacement.
 func (p Replacements) last() time.Time { return time.Unix(p.Last, 0).UTC() }
 
-// readRecord finds the Machines whose deletion was recorded, and forgets what is over.
+// readRecord finds the Machines whose deletion was recorded, and drops obsolete records.
 func (r *remediation) readRecord() {
 	r.record = r.Replacements
 	r.record.Names = nil
 	for i := range r.Machines {
 		m := &r.Machines[i]
-		if (m.Deleting || m.Ailing) && slices.Contains(r.Replacements.Names, m.Name) { // the others have recovered
+		if (m.Deleting || m.Ailing) && slices.Contains(r.Replacements.Names, m.Name) { // other Machines have recovered
 			r.record.Names = append(r.record.Names, m.Name)
 		}
 	}
@@ -54,7 +53,7 @@ func (r *remediation) readRecord() {
 	}
 }
 
-// over is when earlier replacements are forgotten: after a while, or when a Machine that was made after the last one has stayed healthy.
+// over returns when earlier replacements are forgotten: after a while, or when a Machine created after the last one has stayed healthy.
 func (r *remediation) over() time.Time {
 	over := r.record.last().Add(maxBackOff)
 	for i := range r.Machines {
@@ -68,7 +67,7 @@ func (r *remediation) over() time.Time {
 	return over
 }
 
-// isNew reports whether a Machine was made after the first replacement.
+// isNew reports whether a Machine was created after the first replacement.
 func (r *remediation) isNew(m *Machine) bool { return r.record.From > 0 && m.Slot >= r.record.From }
 
 // finish records the Machines that are replaced now, and counts them once.
