@@ -37,11 +37,11 @@ import (
 // The metrics:
 //
 //	machine_controller_machines_total{controller,provider}: gauge
-//		Machines that are reconciled, by what provides their machine.
+//		Machines that are looked after, by what provides their machine.
 //	machine_controller_machine_deployment_replicas{controller,state}: gauge
-//		Replicas of all MachineDeployments: desired, actual, ready and available, and the desired replicas of frozen MachineDeployments.
+//		Replicas of all MachineDeployments: desired, actual, ready and available, and those that frozen ones desire.
 //	machinist_machines{controller,phase}: gauge
-//		Machines that are reconciled, by the phase in their status.
+//		Machines that are looked after, by the phase in their status.
 type Metrics struct {
 	passes   *engine.Metrics
 	provider func(*contract.MachineState) string

@@ -18,10 +18,10 @@ import (
 //	machine_controller_errors_total{controller,operation}: counter
 //		Errors that are retried, by operation; without conflicts.
 //	machinist_driver_call_duration_seconds{driver,operation,class}: histogram
-//		Time of a call to a provider, by the class of its error, or OK.
+//		Time of a call to a provider, by the class of its error, OK without.
 //		Buckets: 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 300.
 //	machinist_driver_delayed_calls_total{driver,operation}: counter
-//		Calls that were delayed to keep to a rate.
+//		Calls that were not made yet, to keep to a rate.
 //
 // The label controller of the first metric is the name of the Driver, because reconcilers have a metric of the same name.
 type Metrics struct {
