@@ -9,7 +9,7 @@ import (
 
 func (p *plan) block(message string) { p.out.Blocked = append(p.out.Blocked, message) }
 
-// blockUnavailable says that Machines have to become available for others to go.
+// blockUnavailable reports that Machines must become available before others can be deleted.
 func (p *plan) blockUnavailable() {
 	waited := p.named(func(s *set, m *Machine) bool {
 		return !usable(m) && (s == p.current || p.current == nil) && !s.loses(m)
@@ -17,22 +17,22 @@ func (p *plan) blockUnavailable() {
 	p.block("waiting for " + cmp.Or(waited, "Machines") + " to become available")
 }
 
-// wait says what some Machines, if there are any, have to do for the rollout to go on.
+// wait reports what some Machines, if any, must do before the rollout can continue.
 func (p *plan) wait(to string, which func(*set, *Machine) bool) {
 	if waited := p.named(which); waited != "" {
 		p.block("waiting for " + waited + " " + to)
 	}
 }
 
-// blockLeaving says which Machines have to go for others to be created.
+// blockLeaving reports which Machines must be gone before others are created.
 func (p *plan) blockLeaving() { p.wait("to be gone", (*set).loses) }
 
-// loses reports whether a Machine goes, because of an earlier plan or for another reason.
+// loses reports whether a Machine is leaving, because of an earlier plan or for another reason.
 func (s *set) loses(m *Machine) bool {
 	return s.Deleting || m.Deleting || slices.Contains(s.pending, m)
 }
 
-// maxNames is how many Machines a message names.
+// maxNames is the maximum number of Machines in a message.
 const maxNames = 5
 
 // named returns the names of some Machines for a message.

@@ -8,28 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// set is a Set with what a plan counts in it and decides about it.
+// set is a Set with the counts and decisions of a plan.
 type set struct {
 	*Set
-	// alive are Machines that stay unless a plan says otherwise: neither in deletion nor due to go because of an earlier plan.
+	// alive are Machines that stay unless a plan decides otherwise: neither in deletion nor victims of an earlier plan.
 	alive []*Machine
 	// pending are Machines that the set deletes because of an earlier plan.
 	pending []*Machine
-	// available is how many of alive are available, the worst case where the set chooses among unmarked Machines.
+	// available is how many of alive are available, in the worst case of the set's choice among unmarked Machines.
 	available int
-	// size is how many Machines the set has or may have without another plan, and marked how many of alive others have marked.
+	// size is how many Machines the set has or may have without another plan; marked is how many of alive others have marked.
 	size, marked int
-	// to is the number of replicas that this plan decides.
+	// to is the number of replicas that this plan sets.
 	to      int
 	victims []*Machine
 }
 
-// usable says whether a Machine counts as available.
+// usable reports whether a Machine counts as available.
 func usable(m *Machine) bool {
 	return m.Available && m.InPlace != Selected && m.InPlace != Failed
 }
 
-// foreign says whether another client asks for the Machine to go first.
+// foreign reports whether another client has marked the Machine to be deleted first.
 func foreign(m *Machine) bool { return m.Marked && !m.Mine }
 
 // plan is a decision in the making.
@@ -39,8 +39,8 @@ type plan struct {
 	sets           []*set    // by creation and name
 	current        *set      // nil while there is none
 	since          time.Time // sets that were neither created since nor made for it are outdated; zero for none
-	// total is how many Machines there are or may be, those in deletion and those not yet created included; alive and available are those of
-	// all sets together. excess is how many more Machines stay than there may be.
+	// total is how many Machines there are or may be, including those in deletion and those not yet created; alive and available are the sums
+	// of all sets. excess is how many more Machines stay than allowed.
 	total, alive, available, excess int
 	updates                         updates
 	out                             Decision
@@ -78,8 +78,8 @@ func newPlan(f Facts) *plan {
 	return p
 }
 
-// isOutdated reports whether a set beside the current one has Machines or may get some. OnDelete leaves a second set with the template of
-// the deployment as it is: its Machines are up to date.
+// isOutdated reports whether a set other than the current one has Machines or may get some. With OnDelete, a second set with the template
+// of the deployment is not outdated: its Machines are up to date.
 func (p *plan) isOutdated(s *set) bool {
 	stays := s == p.current || p.Strategy.Type == OnDelete && p.isUpToDate(s) && !s.Deleting
 	return !stays && (s.size > 0 || !s.Deleting && s.Replicas > 0)
@@ -90,8 +90,8 @@ func (p *plan) isUpToDate(s *set) bool {
 	return s.Matches && (!s.Created.Before(p.since) || !s.MadeFor.Before(p.since))
 }
 
-// since is After to the second once the rollout at that time has begun: the time has come, or a set was made for it already. Otherwise a
-// process whose clock is behind that of an earlier leader would take the rollout back.
+// since returns After, to the second, once the rollout at that time has begun: the time has come, or a set was already made for it.
+// Otherwise a process whose clock is behind that of an earlier leader would undo the rollout.
 func (f *Facts) since() time.Time {
 	after := f.After.Truncate(time.Second)
 	if f.Now.Before(f.After) && !slices.ContainsFunc(f.Sets, func(s Set) bool { return !s.MadeFor.Before(after) }) {
@@ -111,7 +111,7 @@ func (p *plan) count(s *set) {
 	}
 	s.size = max(s.size, s.Replicas)
 	s.alive = make([]*Machine, 0, len(s.Machines))
-	var moved []*Machine // the set does not count those that were moved to it before they were acknowledged
+	var moved []*Machine // the set does not count Machines that were moved to it before they were acknowledged
 	for i := range s.Machines {
 		switch m := &s.Machines[i]; {
 		case m.Deleting:
@@ -133,7 +133,7 @@ func (p *plan) count(s *set) {
 			s.marked++
 		}
 	}
-	// Which unmarked Machines go is the set's choice: assume available ones.
+	// The set chooses among unmarked Machines: assume that it deletes available ones.
 	for _, m := range s.pending {
 		if !m.Marked && !usable(m) && s.available > 0 {
 			s.available--
@@ -141,7 +141,7 @@ func (p *plan) count(s *set) {
 	}
 }
 
-// outdated are the sets that are not current and not being deleted.
+// outdated returns the sets that are not current and not being deleted.
 func (p *plan) outdated() []*set {
 	var olds []*set
 	for _, s := range p.sets {

@@ -12,29 +12,29 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Machine is what a plan needs to know of one Machine of a set.
+// Machine is one Machine of a set as input of a plan.
 type Machine struct {
-	// Machine is what the set's own plan knows. Marked includes marks of the deployment.
+	// Machine is the input of the set's own plan. Marked includes marks of the deployment.
 	scale.Machine
-	// Mine: the delete mark was written by this deployment. A mark of others asks for the Machine to go before the rest, in any set; one
-	// of the deployment only repeats an earlier plan.
+	// Mine: the delete mark was written by this deployment, and only repeats an earlier plan. A mark of others requests that the Machine is
+	// deleted before the rest, in any set.
 	Mine bool
-	// InPlace is how far the Machine's update in place is; only the strategies InPlaceAuto and InPlaceManual look at it, except for Moved
-	// and Received. InPlaceSet is the name of the set whose template the update is about.
+	// InPlace is the progress of the Machine's update in place; only the strategies InPlaceAuto and InPlaceManual use it, except for Moved and
+	// Received. InPlaceSet is the name of the set to whose template the Machine is updated.
 	InPlace    InPlaceState
 	InPlaceSet string
 }
 
-// InPlaceState is how far the update of a Machine in place is: the state of contract.InPlace, except for Received. An update
-// hook, which a step or an external controller serves, takes a selected Machine to Updated or Failed. Rule: Gardener's labels
-// candidate-for-update, selected-for-update and update-result.
+// InPlaceState is the progress of a Machine's update in place: the state of contract.InPlace, except for Received. An update hook, which a
+// step or an external controller implements, changes a selected Machine to Updated or Failed. Rule: Gardener's labels candidate-for-update,
+// selected-for-update and update-result.
 type InPlaceState string
 
 // Values of InPlaceState.
 const (
-	// NotInPlace: nothing was said about the Machine yet.
+	// NotInPlace: the Machine has no state yet.
 	NotInPlace InPlaceState = ""
-	// Candidate: a user may select it (InPlaceManual). The plan selects others, too (InPlaceAuto).
+	// Candidate: a user may select it (InPlaceManual). The plan selects Machines, too (InPlaceAuto).
 	Candidate InPlaceState = contract.InPlaceCandidate
 	// Selected: it is being updated, and counts as unavailable.
 	Selected InPlaceState = contract.InPlaceSelected
@@ -42,8 +42,8 @@ const (
 	Updated InPlaceState = contract.InPlaceUpdated
 	// Failed: the update failed. The Machine counts as unavailable and waits for a person, or for remediation.
 	Failed InPlaceState = contract.InPlaceFailed
-	// Moved: it belongs to the current set, which does not count it before the plan has raised its replicas. Outdated sets must be kept
-	// from creating while Machines move: their replicas follow in the plan after the move.
+	// Moved: it belongs to the current set, which does not count it before the plan has raised its replicas. Outdated sets must be prevented
+	// from creating while Machines move, because their replicas follow in the plan after the move.
 	Moved InPlaceState = contract.InPlaceMoved
 	// Received: it was moved, and its set counts it.
 	Received InPlaceState = "received"
@@ -54,23 +54,23 @@ type Set struct {
 	Name    string
 	UID     types.UID
 	Created time.Time
-	// MadeFor is the value of Facts.After that was due when the deployment made the set, zero without: the API server dates the set by
-	// another clock, by which that time may be still to come. See scale.Stamp.
+	// MadeFor is the value of Facts.After for which the deployment created the set, or zero: by the API server's clock, which sets the
+	// creation time of the set, that time may still be in the future. See scale.Stamp.
 	MadeFor time.Time
-	// Revision is that of contract.RevisionAnnotation; 0 when there is none.
+	// Revision is the value of contract.RevisionAnnotation, or 0.
 	Revision int64
 	// Matches: the set has the template of the deployment. See Facts.After.
 	Matches bool
 	// Replicas is spec.replicas; absent counts as 0.
 	Replicas int
-	// Deleting: deletion of the set was asked for. Its Machines count as Machines in deletion.
+	// Deleting: the set is being deleted. Its Machines count as Machines in deletion.
 	Deleting bool
 	// Frozen: the set creates nothing, and a plan does not raise its replicas. Stuck: it could not create a Machine. Unseen: its controller
-	// has yet to look at it, so that this is not known.
+	// has not observed it yet, so it is unknown whether it is stuck.
 	Frozen, Stuck, Unseen bool
 	// Reserved is how many Machines the set may have created that are not in Machines: slots of its ledger.
 	Reserved int
-	// Machines are those that the set controls, those in deletion included.
+	// Machines are those that the set controls, including those that are being deleted.
 	Machines []Machine
 }
 
@@ -91,12 +91,12 @@ const (
 	InPlaceManual Type = "InPlaceManual"
 )
 
-// Strategy says how outdated Machines are replaced. See Resolve.
+// Strategy defines how outdated Machines are replaced. See Resolve.
 type Strategy struct {
 	// Type is the type; empty means RollingUpdate.
 	Type Type
-	// MaxSurge is how many Machines there may be beyond the desired number; MaxUnavailable is how many of those desired may be
-	// unavailable because of the plan. Only RollingUpdate and InPlaceAuto have surge.
+	// MaxSurge is how many Machines there may be beyond the desired number; MaxUnavailable is how many of the desired ones may be unavailable
+	// because of the plan. Only RollingUpdate and InPlaceAuto have a surge.
 	MaxSurge, MaxUnavailable int
 }
 
@@ -120,25 +120,25 @@ func Resolve(kind Type, surge, unavailable contract.Opt[intstr.IntOrString], des
 	return s, nil
 }
 
-// Facts are what a plan depends on. They are not changed.
+// Facts are the inputs of a plan. They are not changed.
 type Facts struct {
 	// Desired is the desired number of Machines, absent while the deployment has none: then nothing is planned.
 	Desired  contract.Opt[int]
 	Strategy Strategy
-	// Paused stops the rollout; scaling goes on.
+	// Paused stops the rollout; scaling continues.
 	Paused bool
 	// Sets are all sets of the deployment, in any order.
 	Sets []Set
-	// Holds are why no Machines are made from the template of the deployment: then no Machine of another set goes for them.
+	// Holds are why no Machines can be created from the template of the deployment: then no Machine of another set is deleted for them.
 	Holds []string
-	// After is when a rollout starts although the template is unchanged: at and after it, and once a set was made for it (Set.MadeFor), a
-	// set that was created before it and not made for it is outdated. Zero means never. It has the granularity of a second. Rule: Cluster
-	// API's spec.rollout.after.
+	// After is when a rollout starts although the template is unchanged: from then on, and once a set was made for it (Set.MadeFor), a set
+	// that was created before it and not made for it is outdated. Zero means never. It has the granularity of a second. Rule: Cluster API's
+	// spec.rollout.after.
 	After time.Time
 	// Now is the time of the decision.
 	Now time.Time
-	// HistoryLimit is how many outdated sets without Machines are kept; absent keeps all.
+	// HistoryLimit is how many outdated sets without Machines are retained; absent retains all.
 	HistoryLimit contract.Opt[int]
-	// Order says which of equally dispensable Machines go first.
+	// Order is the order in which equal Machines are deleted.
 	Order scale.Order
 }

@@ -2,11 +2,11 @@ package rollout
 
 import "slices"
 
-// updates counts updates in place: of Machines of outdated sets those that are being updated, of all sets those that failed, and of the
-// current set those that have to be updated to it again. due is how many Machines the current set still has to get.
+// updates counts updates in place: selected and updated Machines of outdated sets, failed Machines of all sets, and Machines of the current
+// set that must be updated to it again. due is how many Machines the current set lacks.
 type updates struct{ selected, updated, failed, current, due int }
 
-// receive has sets count the Machines that were moved to them, and says whether any does not yet: then nothing else is planned.
+// receive makes sets count the Machines that were moved to them, and reports whether one does not yet: then nothing else is planned.
 func (p *plan) receive() (waits bool) {
 	for _, s := range p.sets {
 		for _, m := range s.alive {
@@ -21,10 +21,10 @@ func (p *plan) receive() (waits bool) {
 	return waits
 }
 
-// inPlace lets Machines be updated where they are. Those that were updated move to the current set; those beyond the desired number, which
-// the surge has replaced, are deleted when no update is due any more.
+// inPlace updates Machines without replacing them. Updated Machines move to the current set. Those beyond the desired number, which the
+// surge has replaced, are deleted when no update is due any more.
 func (p *plan) inPlace() {
-	if c := p.current; c.Frozen && c.Replicas > len(c.alive) { // what has moved away is not created again
+	if c := p.current; c.Frozen && c.Replicas > len(c.alive) { // a Machine that has moved away is not created again
 		c.to = len(c.alive)
 		return
 	}
@@ -43,7 +43,7 @@ func (p *plan) inPlace() {
 	switch {
 	case p.excess > 0: // a scale-down does not wait for updates
 		p.shrink(p.plain(p.excess))
-	case u.due > 0 && p.total < p.desired+p.surge: // the surge, or what is missing
+	case u.due > 0 && p.total < p.desired+p.surge: // the surge, or missing Machines
 		p.grow(p.desired + p.surge)
 	case u.due <= 0 && u.selected+u.updated+u.current == 0:
 		p.rolling()
@@ -51,8 +51,8 @@ func (p *plan) inPlace() {
 	p.blockInPlace()
 }
 
-// bring takes a Machine of an outdated set one step towards the current one. What is said about another set no longer counts, but an update
-// that is under way ends first.
+// bring takes a Machine of an outdated set one step towards the current one. A state for another set no longer counts, but an update in
+// progress is finished first.
 func (p *plan) bring(s *set, m *Machine) {
 	switch {
 	case m.InPlace == Selected, m.InPlace == Updated && m.Paused:
@@ -70,7 +70,7 @@ func (p *plan) bring(s *set, m *Machine) {
 	}
 }
 
-// keep judges a Machine of the current set.
+// keep decides about a Machine of the current set.
 func (p *plan) keep(m *Machine) {
 	switch {
 	case p.selectable(p.current, m), m.InPlace == Selected:
@@ -82,13 +82,13 @@ func (p *plan) keep(m *Machine) {
 	}
 }
 
-// stale says whether what is said about a Machine is about another set than the current one.
+// stale reports whether the state of a Machine is for another set than the current one.
 func (p *plan) stale(m *Machine) bool {
 	return p.current.Name == "" || m.InPlaceSet != p.current.Name
 }
 
-// selectable says whether a Machine can be selected: one of an outdated set, unless its set is to replace it because a health check has
-// failed, and one of the current set that was updated, or may have been, to the template of another one.
+// selectable reports whether a Machine can be selected: a Machine of an outdated set, unless a health check has failed and its set must
+// replace it, or a Machine of the current set that was, or may have been, updated to another template.
 func (p *plan) selectable(s *set, m *Machine) bool {
 	if s == p.current {
 		return p.stale(m) && (m.InPlace == Updated || m.InPlace == Failed)
@@ -96,8 +96,8 @@ func (p *plan) selectable(s *set, m *Machine) bool {
 	return !m.Ailing && (m.InPlace == NotInPlace || m.InPlace == Candidate || m.InPlace != Selected && p.stale(m))
 }
 
-// selectInPlace selects Machines, available ones first, while enough stay available: as many as are due, and those that have to be updated
-// again. One that was unavailable before is so for another reason than the plan: the others do not wait for it.
+// selectInPlace selects Machines, available ones first, while enough stay available: as many as are due, and those that must be updated
+// again. A Machine that was unavailable before the plan does not delay the others.
 func (p *plan) selectInPlace() {
 	b, current := p.bounds(), p.current
 	b.budget -= p.updates.selected
@@ -128,7 +128,7 @@ func (p *plan) selectInPlace() {
 	}
 }
 
-// choose selects the first of some Machines.
+// choose selects the first n Machines.
 func (p *plan) choose(ranked []*Machine, n int) {
 	for _, m := range p.first(ranked, n) {
 		p.step(m, Selected)

@@ -34,7 +34,7 @@ func Plan(f Facts) Decision {
 	return p.out
 }
 
-// holds are why the current set, or the one to create, makes no Machines: then no Machine of another set goes for it.
+// holds returns why the current set, or the one to create, creates no Machines: then no Machine of another set is deleted for it.
 func (p *plan) holds() []string {
 	holds := slices.Clone(p.Holds)
 	switch c := p.current; {
@@ -47,14 +47,14 @@ func (p *plan) holds() []string {
 	return holds
 }
 
-// rollOut takes one step of the strategy. A set that is to be created takes part with no replicas.
+// rollOut takes one step of the strategy. A set that is to be created counts with no replicas.
 func (p *plan) rollOut() {
 	creating := p.current == nil
 	if creating {
 		p.current = &set{Set: &Set{}}
 	}
 	for _, s := range p.outdated() {
-		// What the set does not have it does not create: a Machine in deletion is its own victim.
+		// A set does not create Machines that it lacks: a Machine in deletion is its own victim.
 		s.to = min(s.Replicas, len(s.alive))
 	}
 	switch p.Strategy.Type {
@@ -78,13 +78,13 @@ func (p *plan) rollOut() {
 	}
 }
 
-// rolling creates as many as the surge allows, and deletes as many as unavailability allows. Rule: Kubernetes' rolling update.
+// rolling creates as many Machines as the surge allows, and deletes as many as unavailability allows. Rule: Kubernetes' rolling update.
 func (p *plan) rolling() {
 	p.shrink(p.bounds())
 	p.grow(p.desired + p.surge)
 }
 
-// onDelete creates in place of what others delete.
+// onDelete creates replacements for Machines that others delete.
 func (p *plan) onDelete() {
 	p.shrink(p.plain(p.excess))
 	p.grow(p.desired)
@@ -99,7 +99,7 @@ func (p *plan) onDelete() {
 	}
 }
 
-// recreate deletes everything that is outdated, and creates when that is gone.
+// recreate deletes all outdated Machines, and creates others when those are gone.
 func (p *plan) recreate() {
 	p.shrink(bounds{free: p.total, surplus: max(len(p.current.alive)-p.desired, 0)})
 	if p.total > p.current.size {
@@ -126,7 +126,7 @@ func (p *plan) grow(limit int) {
 	}
 }
 
-// finish makes the decision of what the sets have got.
+// finish builds the decision from the changes of the sets.
 func (p *plan) finish() {
 	for _, s := range p.sets {
 		for _, m := range s.alive {
@@ -151,8 +151,8 @@ func (p *plan) finish() {
 	slices.Sort(p.out.Blocked)
 }
 
-// complete says whether nothing is left to do: a set beside the current one neither has Machines nor may get any, and where there are as
-// many available Machines as there are or may be, none is in deletion, reserved or too many.
+// complete reports whether nothing is left to do: no other set than the current one has Machines or may get any, and there are as many
+// available Machines as desired, with none in deletion, reserved or surplus.
 func (p *plan) complete() bool {
 	return p.current != nil && p.updates.current == 0 && len(p.out.Replicas)+len(p.out.InPlace)+len(p.out.Outdated) == 0 &&
 		p.total == p.desired && p.available == p.desired

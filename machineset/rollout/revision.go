@@ -7,8 +7,7 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// number decides the revision of the current set, or of the one to create: one that is higher than that of every other, or the one it has
-// if that is the highest.
+// number sets the revision of the current set, or of the one to create: its own if that is the highest, or else one above the highest.
 func (p *plan) number() {
 	highest := int64(0)
 	for _, s := range p.sets {
@@ -23,7 +22,7 @@ func (p *plan) number() {
 	}
 }
 
-// expired are the outdated sets beyond the history limit, the oldest revision first.
+// expired returns the outdated sets beyond the history limit, the oldest revision first.
 func (p *plan) expired() (victims []scale.Victim) {
 	limit, limited := p.HistoryLimit.Get()
 	empty := slices.DeleteFunc(p.outdated(), func(s *set) bool { return s.size > 0 })

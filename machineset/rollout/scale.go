@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// share divides a change of n, which may be negative, over sets with these replicas: the size of each changes in proportion, rounded. What
-// is left over goes to the first one that can take it. Rule: Kubernetes' proportional scaling, whose order of sets is the caller's.
+// share divides a change of n, which may be negative, among sets with these replicas, in proportion and rounded. The first set that can
+// take the rest gets it. Rule: Kubernetes' proportional scaling, with the caller's order of sets.
 func share(n int, replicas []int) []int {
 	sum, left := 0, n
 	for _, r := range replicas {
@@ -16,21 +16,20 @@ func share(n int, replicas []int) []int {
 	for i, r := range replicas {
 		if sum > 0 {
 			part := (2*r*max(sum+n, 0)+sum)/(2*sum) - r
-			parts[i] = min(max(part, min(left, 0)), max(left, 0)) // rounding gives no more away than there is
+			parts[i] = min(max(part, min(left, 0)), max(left, 0)) // rounding must not exceed the rest
 			left -= parts[i]
 		}
 	}
 	for i, r := range replicas {
-		more := max(left, -(r + parts[i])) // a set may have nothing left to give
+		more := max(left, -(r + parts[i])) // a set may have nothing left to remove
 		parts[i] += more
 		left -= more
 	}
 	return parts
 }
 
-// scale follows the desired number without a rollout. One set in use takes all of it. Several share what is missing or too much in
-// proportion, where the deployment has fewer Machines than desired, or more than desired and surge, or more than desired while others
-// have marked some.
+// scale follows the desired number without a rollout. A single set in use takes the whole change. Several sets share it in proportion when
+// the deployment has fewer Machines than desired, more than desired and surge, or more than desired while others have marked some.
 func (p *plan) scale() {
 	var used []*set
 	total, marked := 0, 0
@@ -70,7 +69,7 @@ func (p *plan) spread(used []*set, n int) {
 	divide(max(n, 0), used)
 }
 
-// divide changes what sets get by n in all, see share.
+// divide changes the sizes of sets by n in all, see share.
 func divide(n int, used []*set) {
 	sizes := make([]int, len(used))
 	for i, s := range used {
@@ -81,7 +80,7 @@ func divide(n int, used []*set) {
 	}
 }
 
-// collect lowers the replicas of sets by n in all, first those of sets with Machines that others have marked.
+// collect lowers the replicas of sets by n in all, first of sets with Machines that others have marked.
 func (p *plan) collect(used []*set, n int) {
 	slices.SortStableFunc(used, func(a, b *set) int { return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), older(a.Set, b.Set)) })
 	for _, s := range used {

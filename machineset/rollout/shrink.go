@@ -6,23 +6,23 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// bounds are how much one plan may delete.
+// bounds are the limits for the deletions of one plan.
 type bounds struct {
-	// guarded says whether budget and slack count.
+	// guarded: budget and slack count.
 	guarded bool
-	// budget is how many outdated Machines may go: those that are alive must be enough, current ones that are not available left out.
+	// budget is how many outdated Machines may be deleted so that enough stay alive, not counting unavailable current ones.
 	budget int
-	// slack is how many available Machines may go.
+	// slack is how many available Machines may be deleted.
 	slack int
-	// free is how many Machines may go beyond budget and slack, because there are more than desired.
+	// free is how many Machines may be deleted beyond budget and slack, because there are more than desired.
 	free int
-	// surplus is how many Machines of the current set must go, and alone says that no other set has Machines: then no more of them go,
-	// whatever their marks are. cluster-autoscaler marks several, and lowers the replicas by one after each.
+	// surplus is how many Machines of the current set must be deleted. alone: no other set has Machines, and then no more are deleted,
+	// whatever their marks. cluster-autoscaler marks several, and lowers the replicas by one after each.
 	surplus int
 	alone   bool
 }
 
-// bounds returns those of a rolling update.
+// bounds returns the bounds of a rolling update.
 func (p *plan) bounds() bounds {
 	b := p.plain(len(p.current.alive) - p.desired)
 	least := max(p.desired-p.Strategy.MaxUnavailable, 0)
@@ -35,7 +35,7 @@ func (p *plan) plain(free int) bounds {
 	return bounds{free: max(free, 0), surplus: max(len(p.current.alive)-p.desired, 0)}
 }
 
-// Ranks of Machines that may go: those with a lower one go first; among equal ones the oldest set comes first, and the current one last.
+// Ranks of Machines that may be deleted, the lowest first; among equal ones the oldest set comes first, and the current one last.
 const (
 	rankMarkedUnavailable = iota
 	rankMarked
@@ -44,7 +44,7 @@ const (
 	rankPaused
 )
 
-// rank: a paused Machine is not replaced. It goes when fewer are desired: last, unless others have marked it.
+// rank returns the rank of a Machine. A paused one is not replaced; a scale-down deletes it last, unless others have marked it.
 func (p *plan) rank(m *Machine) int {
 	switch {
 	case m.Paused && (p.excess <= 0 || !foreign(m)):
@@ -60,7 +60,7 @@ func (p *plan) rank(m *Machine) int {
 	}
 }
 
-// ranked are the Machines of a set and a rank that may go.
+// ranked returns the Machines of a set with a rank that may be deleted.
 func (p *plan) ranked(s *set, r int) []*Machine {
 	ranked := make([]*Machine, 0, len(s.alive))
 	for _, m := range s.alive {
@@ -99,7 +99,7 @@ func (p *plan) shrink(b bounds) {
 	}
 }
 
-// takePaused takes paused Machines where even without the victims there are too many.
+// takePaused takes paused Machines if there are too many even without the other victims.
 func (p *plan) takePaused(b *bounds) {
 	sets := append(p.outdated(), p.current)
 	for _, s := range sets {
@@ -119,7 +119,7 @@ func (p *plan) takePaused(b *bounds) {
 	}
 }
 
-// takeFrom takes victims of one rank from one set, as many as the bounds allow. It says whether all were taken.
+// takeFrom takes victims of one rank from one set, as many as the bounds allow. It reports whether all were taken.
 func (p *plan) takeFrom(s *set, r int, b *bounds) bool {
 	limited := s == p.current && (b.alone || r >= rankUnavailable)
 	ranked := p.ranked(s, r)
@@ -135,7 +135,7 @@ func (p *plan) takeFrom(s *set, r int, b *bounds) bool {
 	return allowed == most
 }
 
-// allow returns how many of n Machines of a rank may go and takes them off the bounds.
+// allow returns how many of n Machines of a rank may be deleted, and subtracts them from the bounds.
 func (b *bounds) allow(n int, current bool, rank int) int {
 	available, covered := rank == rankMarked || rank == rankOther, 0
 	if b.guarded {
@@ -153,14 +153,14 @@ func (b *bounds) allow(n int, current bool, rank int) int {
 		return covered
 	}
 	if current {
-		b.free = max(b.free-covered, 0) // they were more than desired
+		b.free = max(b.free-covered, 0) // they were surplus
 	}
 	extra := min(n-covered, max(b.free, 0))
 	b.free -= extra
 	return covered + extra
 }
 
-// first returns the n Machines that go first: those that an earlier plan has marked, and then in the order of deletion.
+// first returns the first n Machines: those that an earlier plan has marked, and then in the order of deletion.
 func (p *plan) first(all []*Machine, n int) []*Machine {
 	return scale.First(p.Order, all, n, func(m *Machine) *scale.Machine { return &m.Machine })
 }
