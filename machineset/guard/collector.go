@@ -33,31 +33,31 @@ const (
 
 // CollectorOptions configure a Collector. Sources and Calls are required.
 type CollectorOptions struct {
-	// Sources are all that instances may belong to: always the Machines, and the InfraMachines of a Driver behind such.
+	// Sources return all possible owners of instances: always the Machines, and the InfraMachines if a Driver is behind those.
 	Sources []Source
 
-	// Calls are those of the Driver whose instances are looked for; List and Delete are used.
+	// Calls are the calls of the Driver whose instances are listed; List and Delete are used.
 	Calls provider.Calls
-	// RequestOf returns what the Driver is asked for about a cluster, with Account and Credentials. Default: the name of the cluster. An
-	// error leaves the cluster out.
+	// RequestOf returns the Request for a cluster, with Account and Credentials. Default: the name of the cluster. After an error the cluster
+	// is skipped.
 	RequestOf func(ctx context.Context, cluster types.NamespacedName) (provider.Request, error)
-	// Reconciles reports whether this program reconciles the Machines of a cluster. Nothing is decided about the instances of others, and no
-	// connection to them is made. Nil: it reconciles all.
+	// Reconciles reports whether this program reconciles the Machines of a cluster. Instances of other clusters are ignored, and no connection
+	// to them is made. Nil: it reconciles all.
 	Reconciles func(cluster types.NamespacedName) bool
-	// Delete deletes orphans. By default they are only reported. Limits say when.
+	// Delete deletes orphans, within Limits. By default they are only reported.
 	Delete bool
 	Limits OrphanLimits
 
-	// Period is the time between two passes, or less while an account has to wait for its turn. Default DefaultCollectorPeriod.
+	// Period is the time between two passes, or less while an account waits for its turn. Default DefaultCollectorPeriod.
 	Period time.Duration
-	// Gate keeps anything from being decided while an API server is frozen, and for Limits.StartDelay afterwards; nil does not.
+	// Gate prevents decisions while an API server is frozen, and for Limits.StartDelay afterwards; nil does not.
 	Gate *Gate
-	// Recorder records events about what EventsOn returns for a cluster, such as a reference to its Cluster; without both there are none.
+	// Recorder records events on the result of EventsOn for a cluster, such as its Cluster; without both there are no events.
 	Recorder events.EventRecorder
 	EventsOn func(cluster types.NamespacedName) *corev1.ObjectReference
-	// Metrics count what was found; nil counts nothing.
+	// Metrics count the orphans; nil counts nothing.
 	Metrics *Metrics
-	// Clock is the time of passes. Default the real one.
+	// Clock is the time of passes. Default: the real clock.
 	Clock clock.Clock
 }
 
@@ -69,7 +69,7 @@ type Collector struct {
 	mu      sync.Mutex
 	started time.Time
 	seen    map[instanceKey]sighting
-	listed  map[string]time.Time // when the instances of a cluster were listed last
+	listed  map[string]time.Time // when the instances of a cluster were last listed
 }
 
 // NewCollector returns a Collector. It makes no request.
@@ -97,7 +97,7 @@ func NewCollector(o CollectorOptions) (*Collector, error) {
 	return &Collector{options: o, started: o.Clock.Now(), listed: map[string]time.Time{}}, nil
 }
 
-// Start makes passes until the context ends. What was seen before does not count: another process may have led since.
+// Start makes passes until the context ends. Earlier sightings do not count, because another process may have led since.
 func (c *Collector) Start(ctx context.Context) error {
 	c.mu.Lock()
 	c.started, c.seen = c.options.Clock.Now(), nil
@@ -113,7 +113,7 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// log makes a pass, logs what it has found, and returns when the next one is due.
+// log makes a pass, logs its result, and returns when the next one is due.
 func (c *Collector) log(ctx context.Context) time.Duration {
 	log := ctrllog.FromContext(ctx).WithName("orphans")
 	r, err := c.Pass(ctx)
@@ -130,19 +130,19 @@ func (c *Collector) log(ctx context.Context) time.Duration {
 	return r.next
 }
 
-// Report is what one pass has found.
+// Report is the result of one pass.
 type Report struct {
 	// DryRun: no instance is deleted.
 	DryRun  bool     `json:"dryRun"`
 	Orphans []Orphan `json:"orphans"`
-	// Blocked is why nothing was confirmed, by cluster as namespace/name; the empty name is all of them.
+	// Blocked is why nothing was confirmed, by cluster as namespace/name; the empty name means all clusters.
 	Blocked map[string]string `json:"blocked,omitempty"`
 
 	next time.Duration // until the next pass is due
 }
 
-// Pass makes one pass: it lists the instances, reads the Machines from the API server after that, decides with planOrphans, and
-// deletes what is due. The error is that of what could not be read, listed or deleted, joined; the report is complete otherwise.
+// Pass makes one pass: it lists the instances, then reads the Machines from the API server, decides with planOrphans, and deletes what is
+// due. The error joins failed reads, lists and deletions; otherwise the report is complete.
 func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *Collector) Pass(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// observe lists the instances of the clusters that have Machines, and then reads the Machines: one that was created meanwhile counts.
+// observe lists the instances of the clusters that have Machines, and then reads the Machines, so that a Machine created meanwhile counts.
 func (c *Collector) observe(ctx context.Context) (facts orphanFacts, next time.Duration, errs []error) {
 	reach := c.options.Gate.of(types.NamespacedName{})
 	facts = orphanFacts{
@@ -183,9 +183,9 @@ func (c *Collector) observe(ctx context.Context) (facts orphanFacts, next time.D
 	return facts, next, append(errs, err)
 }
 
-// list lists the instances of all clusters, first those that were listed longest ago: a rate may not be enough for all. Those that have to
-// wait come first in the next pass, which is due when the turn of an account may have come, if a cluster was not listed for a whole Period.
-// Each pass reads all Machines: it is no sooner than after a fifteenth of the Period.
+// list lists the instances of all clusters, those listed longest ago first, because the rate may not be enough for all. Delayed clusters
+// come first in the next pass, which is due at the turn of an account if a cluster was not listed for a whole Period, but not before a
+// fifteenth of the Period, because each pass reads all Machines.
 func (c *Collector) list(ctx context.Context, owners []Owner, into *orphanFacts) (next time.Duration, errs []error) {
 	listed, now := map[string]time.Time{}, c.options.Clock.Now()
 	for i := range owners {
@@ -197,7 +197,7 @@ func (c *Collector) list(ctx context.Context, owners []Owner, into *orphanFacts)
 	})
 	for _, name := range clusters {
 		if c.options.Reconciles != nil && !c.options.Reconciles(keyOf(name)) {
-			continue // its instances are no part of the facts, so that nothing is decided about them
+			continue // without its instances in the facts, nothing is decided about them
 		}
 		if c.options.Gate.of(keyOf(name)).frozen {
 			into.Unlisted[name] = "its API server does not answer"
@@ -230,13 +230,13 @@ func (c *Collector) list(ctx context.Context, owners []Owner, into *orphanFacts)
 	return next, errs
 }
 
-// keyOf is the name of a cluster of a Source.
+// keyOf returns the name of a cluster of a Source.
 func keyOf(cluster string) types.NamespacedName {
 	namespace, name, _ := strings.Cut(cluster, "/")
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// remove has the Driver delete an instance. It does not wait until that is done. One whose turn has not come waits for the next pass.
+// remove requests the deletion of an instance, and does not wait for its end. A delayed request waits for the next pass.
 func (c *Collector) remove(ctx context.Context, i Instance) (asked bool, err error) {
 	r, err := c.options.RequestOf(ctx, keyOf(i.Cluster))
 	if err == nil {

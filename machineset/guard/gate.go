@@ -25,52 +25,52 @@ import (
 const (
 	DefaultGatePeriod    = time.Minute
 	DefaultGateTolerance = 30 * time.Second
-	// probeLimit is how long a probe waits for an answer.
+	// probeLimit is the timeout of a probe.
 	probeLimit = 10 * time.Second
-	// probesAtOnce is how many are made at the same time.
+	// probesAtOnce is the number of parallel probes.
 	probesAtOnce = 8
-	// gateRetry is when a step looks again at a gate that is closed.
+	// gateRetry is the delay before a step checks a closed gate again.
 	gateRetry = time.Second
 )
 
 // GateOptions configure a Gate. Management is required.
 type GateOptions struct {
-	// Management asks the API server of the Machines for anything: nil says that it has answered. See Answers.
+	// Management sends any request to the API server of the Machines; nil means that it has responded. See Answers.
 	Management func(context.Context) error
-	// Workload asks that of a cluster, whose name is that of Machines; nil: only Management counts. workload.NodesOf makes no request and
-	// fails with cluster.ErrNotConnected while there is no connection. An error that matches cluster.ErrNoKubeconfig is no answer, and says
-	// that there is no server to ask: a cluster that is being made, or is gone.
+	// Workload sends a request to the API server of a Machine's cluster; nil: only Management counts. cluster.NodesOf makes no request and
+	// fails with cluster.ErrNotConnected while there is no connection. An error that matches cluster.ErrNoKubeconfig is not a response, but
+	// means that there is no server: the cluster is being created, or is gone.
 	Workload func(ctx context.Context, cluster types.NamespacedName) error
-	// Initialized reports whether the API server of a cluster should answer, though it never has since this process began; false while the
-	// cluster is being made. Nil: a server counts once it has answered.
+	// Initialized reports whether the API server of a cluster should respond although it never has since this process started; false while the
+	// cluster is being created. Nil: a server counts once it has responded.
 	Initialized func(ctx context.Context, cluster types.NamespacedName) bool
-	// Period is the time between two probes, and Tolerance for how long a server may not answer. Defaults DefaultGatePeriod and
+	// Period is the time between two probes, and Tolerance the time that a server may not respond. Defaults DefaultGatePeriod and
 	// DefaultGateTolerance.
 	Period, Tolerance time.Duration
 	// Deletions: FreezeStep stops deletions too.
 	Deletions bool
-	// Clock is the time of probes. Default the real one.
+	// Clock is the time of probes. Default: the real clock.
 	Clock clock.Clock
-	// Metrics count what is frozen; nil counts nothing.
+	// Metrics count frozen servers; nil counts nothing.
 	Metrics *Metrics
 }
 
-// Gate probes API servers, and closes while one does not answer. It is a manager.Runnable that needs no leader election, so that all
-// replicas know how long an outage was. What it knows is in memory: a process that starts during an outage begins with a closed gate. Safe
-// for concurrent use.
+// Gate probes API servers, and closes while one does not respond. It is a manager.Runnable without leader election, so that all replicas
+// measure the length of an outage. Its state is in memory: a process that starts during an outage begins with a closed gate. Safe for
+// concurrent use.
 type Gate struct {
 	options GateOptions
 
 	mu      sync.Mutex
-	servers map[types.NamespacedName]server // that of the Machines under the zero name
+	servers map[types.NamespacedName]server // that of the Machines has the zero name
 }
 
-// server is what is known about one API server.
+// server is the state of one API server.
 type server struct {
 	reach reach
-	asked time.Time // when a probe was made last
+	asked time.Time // when it was last probed
 	err   error
-	// none: there is no server to ask. wanted: Of was called since the last probe.
+	// none: there is no server to probe. wanted: Of was called since the last probe.
 	none, wanted bool
 }
 
@@ -90,8 +90,8 @@ func NewGate(o GateOptions) (*Gate, error) {
 	return &Gate{options: o, servers: map[types.NamespacedName]server{{}: {}}}, nil
 }
 
-// Answers returns what GateOptions.Management asks for: it reads an object of a kind that does not exist in a namespace, and that it does
-// not exist is an answer. The reader must not be a cache. Rule: Gardener's probe.
+// Answers returns a function for GateOptions.Management: it reads an object that does not exist, of a kind and in a namespace; the error
+// NotFound is a response. The reader must not be a cache. Rule: Gardener's probe.
 func Answers(reader client.Reader, kind contract.Kind, namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		key := client.ObjectKey{Namespace: namespace, Name: "machinist-probe"}
@@ -105,7 +105,7 @@ func Answers(reader client.Reader, kind contract.Kind, namespace string) func(co
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (g *Gate) NeedLeaderElection() bool { return false }
 
-// Start probes until the context ends, and looks each second which servers are due.
+// Start probes until the context ends, and checks each second which servers are due.
 func (g *Gate) Start(ctx context.Context) error {
 	for {
 		g.Probe(ctx)
@@ -137,19 +137,19 @@ func (g *Gate) Probe(ctx context.Context) {
 	g.options.Metrics.reached(frozen)
 }
 
-// shouldAnswer reports whether the API server of a cluster is there: a cluster that is being made has none yet.
+// shouldAnswer reports whether the API server of a cluster should exist: a cluster that is being created has none yet.
 func (g *Gate) shouldAnswer(ctx context.Context, cluster types.NamespacedName, s server) bool {
 	return !s.none && (s.reach.answered || (g.options.Initialized != nil && g.options.Initialized(ctx, cluster)))
 }
 
-// known returns what is known about each server now.
+// known returns the present state of each server.
 func (g *Gate) known() map[types.NamespacedName]server {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.servers)
 }
 
-// isDue reports whether it is time for a probe of a server.
+// isDue reports whether a server is due for a probe.
 func (g *Gate) isDue(s server) bool {
 	now, wait := g.options.Clock.Now(), g.options.Period
 	if !s.none {
@@ -168,7 +168,7 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 		err = g.options.Workload(limited, key)
 	}
 	if ctx.Err() != nil {
-		return // the process ends: that is no answer of the server
+		return // the process ends: that is not a response of the server
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -177,7 +177,7 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 	switch {
 	case !found:
 	case key.Name != "" && errors.Is(err, cluster.ErrNoKubeconfig) && !s.wanted:
-		delete(g.servers, key) // nothing depends on it any more, or for now
+		delete(g.servers, key) // nothing depends on the server now
 	case key.Name != "" && errors.Is(err, cluster.ErrNoKubeconfig):
 		g.servers[key] = server{asked: now, err: err, none: true}
 	default:
@@ -185,15 +185,15 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 	}
 }
 
-// Of returns what a health check takes: whether one of the API servers that the objects of a cluster depend on does not answer, and since
-// when all of them do; the zero name is that of objects without a cluster. A cluster that was never asked about is probed from now on,
-// until it has no kubeconfig and is not asked about. With a nil Gate all servers have always answered.
+// Of returns the input of a health check: whether one of the API servers that the objects of a cluster depend on does not respond, and
+// since when all of them do; the zero name is for objects without a cluster. After the first call for a cluster it is probed, until it has
+// no kubeconfig and Of is not called for it. With a nil Gate all servers have always responded.
 func (g *Gate) Of(cluster types.NamespacedName) healthcheck.Reach {
 	r := g.of(cluster)
 	return healthcheck.Reach{Silent: r.silent(), AnsweredAt: r.thawedAt}
 }
 
-// of is Of as the Gate itself looks at it.
+// of is Of with the Gate's own type.
 func (g *Gate) of(cluster types.NamespacedName) reach {
 	if g == nil {
 		return reach{answered: true}
@@ -210,8 +210,8 @@ func (g *Gate) of(cluster types.NamespacedName) reach {
 	return both(management, s.reach)
 }
 
-// closedFor says why nothing is to be created for a cluster now; it is empty when the gate is open. The API server of the Machines has to
-// have answered once. That of a cluster that is still being made, or that has no kubeconfig, holds nothing up.
+// closedFor returns why nothing may be created for a cluster now; it is empty when the gate is open. The API server of the Machines must
+// have responded once. A cluster that is being created, or that has no kubeconfig, delays nothing.
 func (g *Gate) closedFor(ctx context.Context, cluster types.NamespacedName) string {
 	if !g.of(cluster).silent() {
 		return ""

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Instance is an instance that a provider has listed, as far as orphans are concerned.
+// Instance is an instance that a provider has listed.
 type Instance struct {
-	// Cluster is what Machines belong to for which it was made, and Token that of its Machine, or of the object behind it.
+	// Cluster is the cluster of the Machine for which it was made; Token is the token of that Machine, or of the object behind it.
 	Cluster string `json:"cluster"`
 	Token   string `json:"token"`
 	// ProviderID and Name are the provider's.
@@ -22,34 +22,34 @@ type Instance struct {
 	Leaving bool `json:"-"`
 }
 
-// instanceKey identifies an instance that a Driver has made for as long as it exists and its provider ID keeps its form.
+// instanceKey identifies an instance of a Driver while it exists and its provider ID keeps its form.
 type instanceKey struct{ Cluster, Token, ProviderID string }
 
 // key returns the key of an instance.
 func (i Instance) key() instanceKey { return instanceKey{i.Cluster, i.Token, i.ProviderID} }
 
-// Owner is what an instance may belong to: a Machine, or an object that stands for one, such as an InfraMachine.
+// Owner is a possible owner of an instance: a Machine, or an object behind one, such as an InfraMachine.
 type Owner struct {
 	// UID is the token of its instance.
 	UID types.UID
-	// Cluster is what it belongs to. Name and ProviderID are its own, and ProviderID may be empty.
+	// Cluster is its cluster. Name and ProviderID are its own; ProviderID may be empty.
 	Cluster, Name, ProviderID string
 	Created                   time.Time
 }
 
-// OrphanLimits say when an instance counts as an orphan that may be deleted. The zero value has the defaults.
+// OrphanLimits define when an instance counts as an orphan that may be deleted. The zero value has the defaults.
 type OrphanLimits struct {
-	// Confirmations is how many passes must have found no Machine, Spacing how long two of them are apart at least, and Age how long ago
-	// the first one was. Defaults 3, 5 minutes and 30 minutes.
+	// Confirmations is how many passes must have found no Machine, Spacing the minimum time between two of them, and Age the minimum age of
+	// the first one. Defaults 3, 5 minutes and 30 minutes.
 	Confirmations int
 	Spacing, Age  time.Duration
-	// PerPass is how many are deleted in one pass. Default 1.
+	// PerPass is the maximum number of deletions in one pass. Default 1.
 	PerPass int
-	// StartDelay is how long after the start of the process nothing is confirmed. Default 10 minutes.
+	// StartDelay is the time after the start of the process in which nothing is confirmed. Default 10 minutes.
 	StartDelay time.Duration
 }
 
-// restoreDelay is how long nothing is confirmed after Machines were restored from a backup.
+// restoreDelay is the time after a restore of Machines from a backup in which nothing is confirmed.
 const restoreDelay = time.Hour
 
 func (l OrphanLimits) withDefaults() OrphanLimits {
@@ -60,23 +60,23 @@ func (l OrphanLimits) withDefaults() OrphanLimits {
 	}
 }
 
-// sighting is what is remembered of an instance without a Machine.
+// sighting is the memory of an instance without a Machine.
 type sighting struct {
 	First         time.Time `json:"since,omitzero"`
 	Last          time.Time `json:"-"`
 	Confirmations int       `json:"confirmations"`
-	// Asked is when orphanPlan.Delete had it last; zero for never.
+	// Asked is when orphanPlan.Delete last contained it; zero for never.
 	Asked time.Time `json:"-"`
 }
 
-// orphanFacts are what planOrphans looks at. They are not changed.
+// orphanFacts are the inputs of planOrphans. They are not changed.
 type orphanFacts struct {
-	// Instances are those of the clusters that were listed, read before Owners. Unlisted are the clusters of which nothing is decided, because
-	// their list failed, is not known to be complete, or their API server is frozen; the values say why.
+	// Instances are those of the clusters that were listed, read before Owners. Unlisted are the clusters about which nothing is decided, with
+	// the reason: their list failed, may be incomplete, or their API server is frozen.
 	Instances []Instance
 	Unlisted  map[string]string
-	// Owners are all Machines of all namespaces, and what stands for them, as the API server itself returned them after the instances were
-	// listed, whoever reconciles them. Unread: they could not be read.
+	// Owners are all Machines of all namespaces, and the objects behind them, as the API server returned them after the instances were listed,
+	// whoever reconciles them. Unread: they could not be read.
 	Owners []Owner
 	Unread bool
 	// Frozen: an API server is, or was a moment ago, unreachable.
@@ -94,30 +94,30 @@ type Orphan struct {
 	Instance
 	sighting
 
-	// Waits says why it may not be deleted yet, and is empty when it may. Deleted: its deletion was requested, by who carries the plan out.
+	// Waits is why it may not be deleted yet, and is empty when it may. Deleted: its deletion was requested.
 	Waits   string `json:"waits,omitempty"`
 	Deleted bool   `json:"deleted"`
 }
 
-// orphanPlan is what planOrphans decides.
+// orphanPlan is the result of planOrphans.
 type orphanPlan struct {
-	// Orphans are all that were found, in order, and Delete those to delete in this pass: the ones that were asked for longest ago come
-	// first, so that one which the provider does not delete delays no other.
+	// Orphans are all that were found, in order. Delete are those to delete in this pass, those requested longest ago first, so that an
+	// instance that the provider does not delete delays no other.
 	Orphans []Orphan
 	Delete  []Instance
-	// Blocked is why nothing is confirmed in this pass, by cluster; the empty name is all of them.
+	// Blocked is why nothing is confirmed in this pass, by cluster; the empty name means all clusters.
 	Blocked map[string]string
-	// Seen is to be remembered for the next pass.
+	// Seen must be remembered for the next pass.
 	Seen map[instanceKey]sighting
 }
 
-// planOrphans says which instances have no Machine, and which of them to delete. An instance has one when a Machine has its token, its
-// provider ID, the last part of that ID, or its name: a provider may change the form of its IDs, and a Machine that was restored from a
-// backup has another UID. A second instance with the token of a Machine has none, if the one that the Machine has recorded is listed too:
-// the cloud has made two for one creation. One that has only the name of a Machine whose recorded instance is listed too is reported and
-// never deleted: it can be that of the Machine before a restore, and its Node can have the name under which the other one would join.
-// Instances without a token were not made by a Driver. In doubt nothing is confirmed: a count that cannot be trusted is no evidence, and
-// what was seen before stays as it was.
+// planOrphans decides which instances have no Machine, and which of them to delete. An instance has a Machine if the Machine has its token,
+// its provider ID, the last part of that ID, or its name: a provider may change the form of its IDs, and a Machine that was restored from a
+// backup has another UID. A second instance with the token of a Machine has none if the instance that the Machine has recorded is listed
+// too: the cloud has made two for one creation. If only its name is that of a Machine whose recorded instance is listed too, it is reported
+// but never deleted: it may belong to the Machine before a restore, and its Node may have the name under which the other one would join.
+// Instances without a token were not made by a Driver. In doubt nothing is confirmed, because an unreliable count is no evidence, and
+// earlier sightings are not changed.
 func planOrphans(f orphanFacts) orphanPlan {
 	limits := f.Limits.withDefaults()
 	p := orphanPlan{Blocked: map[string]string{}, Seen: map[instanceKey]sighting{}}
@@ -129,7 +129,7 @@ func planOrphans(f orphanFacts) orphanPlan {
 	for _, i := range f.Instances {
 		clusters[i.Cluster] = append(clusters[i.Cluster], i)
 	}
-	for key, s := range f.Seen { // of what is not decided, all stays as it is
+	for key, s := range f.Seen { // sightings without a decision are not changed
 		if _, undecided := f.Unlisted[key.Cluster]; undecided || all != "" {
 			p.Seen[key] = s
 		}
@@ -152,7 +152,7 @@ func planOrphans(f orphanFacts) orphanPlan {
 	return p
 }
 
-// choose takes up to some of the orphans that are due.
+// choose selects a limited number of the orphans that are due.
 func (p *orphanPlan) choose(limit int, now time.Time) {
 	due := slices.DeleteFunc(slices.Clone(p.Orphans), func(o Orphan) bool { return o.Waits != "" })
 	slices.SortStableFunc(due, func(a, b Orphan) int { return a.Asked.Compare(b.Asked) })
@@ -163,7 +163,7 @@ func (p *orphanPlan) choose(limit int, now time.Time) {
 	}
 }
 
-// blocked is why nothing at all is decided, empty otherwise.
+// blocked returns why nothing at all is decided, empty otherwise.
 func blocked(f orphanFacts, limits OrphanLimits) string {
 	switch {
 	case f.Unread:
@@ -178,8 +178,8 @@ func blocked(f orphanFacts, limits OrphanLimits) string {
 	return ""
 }
 
-// look adds the orphans among the instances of one cluster. why says what keeps them from being confirmed. That an instance has a Machine
-// counts in any case.
+// look adds the orphans among the instances of one cluster. why is the reason that prevents their confirmation; an instance with a Machine
+// counts as owned in any case.
 func (p *orphanPlan) look(f orphanFacts, limits OrphanLimits, known owners, instances []Instance, why string) {
 	listed := map[instanceKey]bool{}
 	for _, i := range instances {
@@ -206,10 +206,10 @@ func (p *orphanPlan) look(f orphanFacts, limits OrphanLimits, known owners, inst
 	}
 }
 
-// have reports whether one of the instances has a Machine, and why a person has to look at it all the same.
+// have reports whether an instance has a Machine, and the doubt that a person must check nevertheless.
 func (k owners) have(i Instance, instances []Instance) (owned bool, doubt string) {
 	token, id, name := k.of(i)
-	// The cloud has made two for one Machine, which has recorded the other one.
+	// The cloud has made two instances for one Machine, which has recorded the other one.
 	isSecond := token != nil && id == nil && i.ProviderID != "" && slices.ContainsFunc(instances, func(other Instance) bool {
 		return other.Token == i.Token && shareID(token.ProviderID, other.ProviderID)
 	})
@@ -223,7 +223,7 @@ func (k owners) have(i Instance, instances []Instance) (owned bool, doubt string
 	return true, doubt
 }
 
-// again is a sighting after one more pass. A clock that was set back begins anew.
+// again returns the sighting after one more pass. If a clock was set back, it begins anew.
 func (s sighting) again(now time.Time, spacing time.Duration) sighting {
 	if s.Confirmations <= 0 || now.Before(s.Last) || now.Before(s.First) {
 		return sighting{First: now, Last: now, Confirmations: 1}
@@ -235,7 +235,7 @@ func (s sighting) again(now time.Time, spacing time.Duration) sighting {
 	return s
 }
 
-// waits is what a sighting lacks for a deletion, empty when it lacks nothing.
+// waits returns what a sighting lacks for a deletion, empty for nothing.
 func (s sighting) waits(now time.Time, limits OrphanLimits) string {
 	if s.Confirmations < limits.Confirmations {
 		return fmt.Sprintf("%d of %d confirmations", s.Confirmations, limits.Confirmations)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// owners finds what an instance belongs to.
+// owners finds the owner of an instance.
 type owners struct {
 	byToken, byID, byName map[string]*Owner
 	count                 map[string]int
@@ -30,8 +30,8 @@ func newOwners(all []Owner) owners {
 	return o
 }
 
-// idKeys are what a provider ID is found by: itself, and its last part without regard to case, which stays when a provider changes the form
-// of its IDs. Two instances with the same last part both count as owned: that is the safe side.
+// idKeys returns the keys of a provider ID: itself, and its last part without regard to case, which is stable when a provider changes the
+// form of its IDs. Two instances with the same last part both count as owned, which is the safe side.
 func idKeys(id string) []string {
 	id = strings.Trim(id, "/ \t")
 	last := strings.ToLower(id[strings.LastIndexAny(id, "/:")+1:])
@@ -41,7 +41,7 @@ func idKeys(id string) []string {
 	return []string{id, "last:" + last}
 }
 
-// of returns the owners of an instance by its token, its provider ID and its name, nil where there is none.
+// of returns the owners of an instance by its token, its provider ID and its name, nil if there is none.
 func (o owners) of(i Instance) (token, id, name *Owner) {
 	for _, key := range idKeys(i.ProviderID) {
 		id = cmp.Or(id, o.byID[key])
@@ -49,12 +49,12 @@ func (o owners) of(i Instance) (token, id, name *Owner) {
 	return o.byToken[i.Token], id, o.byName[i.Name]
 }
 
-// isListed reports whether the instance that an owner has recorded is among some.
+// isListed reports whether the instance that an owner has recorded is listed.
 func (o *Owner) isListed(instances []Instance) bool {
 	return slices.ContainsFunc(instances, func(i Instance) bool { return shareID(o.ProviderID, i.ProviderID) })
 }
 
-// shareID reports whether two provider IDs may be of one instance.
+// shareID reports whether two provider IDs may identify one instance.
 func shareID(a, b string) bool {
 	for _, key := range idKeys(a) {
 		if slices.Contains(idKeys(b), key) {
@@ -64,8 +64,8 @@ func shareID(a, b string) bool {
 	return false
 }
 
-// doubts is why the list of Machines says nothing about the instances of a cluster, empty when it does: there are no Machines, fewer
-// instances have one than not, or the Machines were restored a moment ago and others may follow.
+// doubts returns why the list of Machines proves nothing about the instances of a cluster, empty when it does: there are no Machines, more
+// instances lack one than have one, or the Machines were restored a moment ago and others may follow.
 func (o owners) doubts(cluster string, instances []Instance, now time.Time) string {
 	if o.count[cluster] == 0 {
 		return "the cluster has no Machine"

@@ -8,9 +8,9 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Wiring says what is used of this package, as far as that needs rights. What it does not say is not there.
+// Wiring describes the used parts of this package that need rights. A zero member means that a part is not used.
 type Wiring struct {
-	// Machines are those that a Gate and a Collector read, as a resource.
+	// Machines are the Machines that a Gate and a Collector read, as a resource.
 	Machines schema.GroupResource
 	// Gate (with Answers) and Collector are used. Owners are the kinds that the Collector reads besides Machines.
 	Gate, Collector bool
@@ -19,10 +19,10 @@ type Wiring struct {
 	Events bool
 }
 
-// PolicyRules are the rights where the Machines are:
+// PolicyRules returns the rights in the cluster of the Machines:
 //
 //   - a Gate: get of Machines; a Collector: list of Machines and of Owners;
-//   - Events: create, and patch when one comes again.
+//   - Events: create, and patch for a repeated event.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	if w.Gate {

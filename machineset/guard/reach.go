@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// reach is what is known about one API server. The zero reach has not answered yet.
+// reach is the state of one API server. The zero reach has not responded yet.
 type reach struct {
-	// answered: it has answered once. frozen: it has not answered for the tolerance.
+	// answered: it has responded once. frozen: it has not responded for the tolerance.
 	answered, frozen bool
-	// downSince is when the first of the probes failed that have all failed since; zero while it answers.
+	// downSince is when the first of the present series of failed probes failed; zero while it responds.
 	downSince time.Time
-	// thawedAt is when it answered again after it was frozen, or for the first time: nothing that was read about what depends on it is older
-	// than that.
+	// thawedAt is when it responded again after it was frozen, or for the first time: facts that depend on it are not older.
 	thawedAt time.Time
 }
 
-// observe returns what is known after a probe. Rule: Gardener's reconcileClusterMachineSafetyAPIServer.
+// observe returns the state after a probe. Rule: Gardener's reconcileClusterMachineSafetyAPIServer.
 func (r reach) observe(answered bool, now time.Time, tolerance time.Duration) reach {
 	if answered {
 		if r.silent() {
@@ -34,8 +33,8 @@ func (r reach) observe(answered bool, now time.Time, tolerance time.Duration) re
 // silent reports whether nothing that depends on the server can be judged.
 func (r reach) silent() bool { return !r.answered || r.frozen }
 
-// next is when to probe the server again: after period while it answers, and five times in the tolerance while it does not, which is
-// Gardener's rule. A server that has not answered yet is probed each second of the first tolerance: a connection begins.
+// next returns the delay before the next probe: the period while the server responds, and a fifth of the tolerance while it does not, which
+// is Gardener's rule. A server that has not responded yet is probed each second of the first tolerance, because a connection starts.
 func (r reach) next(period, tolerance time.Duration) time.Duration {
 	switch {
 	case r.answered && r.downSince.IsZero():
@@ -46,8 +45,8 @@ func (r reach) next(period, tolerance time.Duration) time.Duration {
 	return min(max(tolerance/5, time.Second), period)
 }
 
-// both returns what is known about an object that depends on two servers: it is frozen while one of them is, and its timers begin when the
-// later one has answered.
+// both returns the state for an object that depends on two servers: it is frozen while one of them is, and its timers begin when the later
+// one has responded.
 func both(a, b reach) reach {
 	return reach{answered: a.answered && b.answered, frozen: a.frozen || b.frozen, thawedAt: later(a.thawedAt, b.thawedAt)}
 }

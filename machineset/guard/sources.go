@@ -11,8 +11,8 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Source returns all objects of a kind that an instance may belong to, as the API server itself has them, of all namespaces and whoever
-// reconciles them. An error says that they are not all known.
+// Source returns all objects of a kind that may own an instance, from the API server itself, of all namespaces and whoever reconciles them.
+// An error means that the list is incomplete.
 type Source = func(context.Context) ([]Owner, error)
 
 // MachinesOf returns the Source of Machines of a kind, whose instances have the UID of the Machine as their token, as machine.WithDriver
@@ -35,12 +35,12 @@ func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Sourc
 	}
 }
 
-// ownerOf is the owner of an object, whose cluster is named across namespaces, as in Instance.Cluster.
+// ownerOf returns the owner for an object, whose cluster is named across namespaces, as in Instance.Cluster.
 func ownerOf(m *contract.Metadata, cluster, id string) Owner {
 	return Owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
 }
 
-// live reads all objects of a kind. One that cannot be read fails all: what it owns is not known.
+// live reads all objects of a kind. If one cannot be read, it fails, because the instance of that object is unknown.
 func live[S, U any](
 	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) Owner,
 ) ([]Owner, error) {

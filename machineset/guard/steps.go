@@ -15,7 +15,7 @@ const (
 	StepGateFreeze = "gate-freeze"
 )
 
-// ReasonAPIServerUnreachable is the reason of a hold: an API server does not answer.
+// ReasonAPIServerUnreachable is the reason of a hold: an API server does not respond.
 const ReasonAPIServerUnreachable = "APIServerUnreachable"
 
 // Freezable is a Scope of any kind, such as *machine.Scope: engine.Scope has these methods.
@@ -30,8 +30,8 @@ type Holdable interface {
 	Hold(reason, message string)
 }
 
-// FreezeStep returns a step that ends a pass while a Gate is closed, with no condition changed; in a deletion only with
-// GateOptions.Deletions. Put it behind the step that looks whether the object is paused:
+// FreezeStep returns a step that ends a pass while a Gate is closed, without changing a condition; in a deletion only with
+// GateOptions.Deletions. Insert it behind the step that checks whether the object is paused:
 //
 //	steps := machine.Steps().InsertAfter(machine.StepPaused, guard.FreezeStep[*machine.Scope](gate))
 func FreezeStep[P Freezable](g *Gate) engine.Step[P] {
@@ -49,8 +49,8 @@ func FreezeStep[P Freezable](g *Gate) engine.Step[P] {
 	}}
 }
 
-// HoldStep returns a step that keeps a set or a deployment from creating while a Gate is closed; the condition ScalingUp, or RollingOut,
-// says why. A set goes on to delete; a deployment changes no replicas. Put it in front of what decides:
+// HoldStep returns a step that prevents a set or a deployment from creating while a Gate is closed; the condition ScalingUp, or RollingOut,
+// reports it. A set still deletes; a deployment changes no replicas. Insert it before the deciding step:
 //
 //	steps := machineset.Steps().InsertBefore(machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 //	steps := deployment.Steps().InsertAfter(deployment.StepSets, guard.HoldStep[*deployment.Scope](gate))
