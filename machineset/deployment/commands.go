@@ -21,17 +21,16 @@ import (
 	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
-// ChangeCauseAnnotation of a deployment says why its template was changed. Its sets get it, and History shows it. Rule: kubectl rollout.
+// ChangeCauseAnnotation of a deployment is why its template was changed. It is copied to its sets, for History. Rule: kubectl rollout.
 const ChangeCauseAnnotation = "kubernetes.io/change-cause"
 
-// Commands are what a person does with the rollouts of deployments, in the manner of kubectl rollout. They read from the API server and
-// write on the version that they have read. After a change that happens meanwhile they read and decide again, a few times. Safe for
-// concurrent use.
+// Commands are a person's commands for rollouts, like kubectl rollout. They read from the API server and write on the version that they
+// have read. After a conflict they read and decide again, a few times. Safe for concurrent use.
 type Commands struct {
 	// Client reads and writes. Required.
 	Client client.Client
 	Kinds  contract.Kinds
-	// Clock is what Restart writes. Default the real one.
+	// Clock is the time that Restart writes. Default: the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -43,7 +42,7 @@ type Revision struct {
 	Number  int64     `json:"revision"`
 	Set     string    `json:"machineSet"`
 	Created time.Time `json:"created"`
-	// Replicas is how many Machines the set is to have, and Current says that it has the deployment's template.
+	// Replicas is the desired number of Machines of the set. Current: it has the deployment's template.
 	Replicas int32  `json:"replicas"`
 	Current  bool   `json:"current"`
 	Cause    string `json:"changeCause,omitempty"`
@@ -67,7 +66,7 @@ func (c Commands) History(ctx context.Context, key types.NamespacedName) ([]Revi
 	return all, nil
 }
 
-// entry is that of a set.
+// entry returns the Revision of a set.
 func (m *set) entry() Revision {
 	return Revision{
 		Number: m.revision(), Set: m.Key.Name, Created: m.Created, Replicas: m.State.Replicas.Or(0), Current: len(m.diff) == 0,
@@ -75,7 +74,7 @@ func (m *set) entry() Revision {
 	}
 }
 
-// Pause holds the rollouts of a deployment up, and Resume continues them. A deployment that is paused already is left as it is.
+// Pause pauses the rollouts of a deployment. A paused deployment is not changed.
 func (c Commands) Pause(ctx context.Context, key types.NamespacedName) error {
 	return c.pause(ctx, key, true)
 }
@@ -95,9 +94,9 @@ func (c Commands) pause(ctx context.Context, key types.NamespacedName, paused bo
 	})
 }
 
-// Restart replaces all Machines that exist now, without a change of the template. It fails for a paused deployment, and for a kind that has
-// no place for MachineDeploymentState.RolloutAfter, where another annotation of the template restarts.
-// Rule: clusterctl alpha rollout restart, which writes spec.rollout.after.
+// Restart replaces all Machines that exist now, without a change of the template. It fails for a paused deployment, and for a kind without
+// a field for MachineDeploymentState.RolloutAfter; there, change an annotation of the template. Rule: clusterctl alpha rollout restart,
+// which writes spec.rollout.after.
 func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		obj, state, err := c.deployment(ctx, key)
@@ -124,9 +123,9 @@ func (c Commands) Restart(ctx context.Context, key types.NamespacedName) error {
 	})
 }
 
-// Undo gives a deployment the template of an earlier revision, 0 for the one before its present template, and returns that revision. It
-// needs no MachineSet with that present template: there may be none yet. The error matches ErrRevision where there is no earlier revision,
-// and it fails for a paused deployment.
+// Undo sets the template of a deployment to that of an earlier revision, 0 for the one before its present template, and returns that
+// revision. No MachineSet need have the present template yet. The error matches ErrRevision if there is no earlier revision; Undo also
+// fails for a paused deployment.
 func (c Commands) Undo(ctx context.Context, key types.NamespacedName, revision int64) (done Revision, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		done, err = c.undo(ctx, key, revision)
@@ -150,13 +149,12 @@ func (c Commands) undo(ctx context.Context, key types.NamespacedName, revision i
 	return target.entry(), copyTemplate(ctx, patch.NewWriter(c.Client, c.clock()), c.Kinds, obj, target.Object)
 }
 
-// Progress is how far a rollout is.
+// Progress is the progress of a rollout.
 type Progress struct {
-	// Done: all Machines have the deployment's template and are available, and no other ones are left. Failed: the progress deadline is
-	// exceeded.
+	// Done: all Machines have the deployment's template and are available, and there are no others. Failed: the progress deadline is exceeded.
 	Done   bool `json:"done"`
 	Failed bool `json:"failed"`
-	// Message says it in one sentence, and Blocking has the messages of the conditions about what the rollout waits for.
+	// Message describes the progress in one sentence. Blocking has the messages of the conditions about what the rollout waits for.
 	Message  string   `json:"message"`
 	Blocking []string `json:"blocking,omitempty"`
 
@@ -166,7 +164,7 @@ type Progress struct {
 	Available int32 `json:"available"`
 }
 
-// Status returns how far the rollout of a deployment is, as its status and its MachineSets say: neither alone says that it is done. Rule:
+// Status returns the progress of a deployment's rollout, from its status and its MachineSets: neither alone proves that it is done. Rule:
 // kubectl rollout status.
 func (c Commands) Status(ctx context.Context, key types.NamespacedName) (Progress, error) {
 	_, state, sets, err := c.read(ctx, key)
@@ -176,9 +174,8 @@ func (c Commands) Status(ctx context.Context, key types.NamespacedName) (Progres
 	return c.progress(state, sets), nil
 }
 
-// counts corrects the numbers of the status by the sets, and reports whether one has the deployment's template. The status may be that of
-// before a change: one of an annotation raises no generation that a controller could report as observed. A deployment without sets is
-// as its status says.
+// counts corrects the numbers of the status by the sets, and reports whether one has the deployment's template. The status may be older
+// than a change: a changed annotation increments no generation that a controller could report as observed. Without sets, the status counts.
 func (c Commands) counts(d *contract.MachineDeploymentState, sets []*set) (p Progress, begun bool) {
 	p = Progress{
 		Desired: d.Replicas.Or(0), Replicas: d.ObservedReplicas.Or(0), Updated: d.UpdatedReplicas.Or(d.UpToDateReplicas.Or(0)),

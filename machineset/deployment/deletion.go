@@ -7,8 +7,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// deleteSetsStep requests the deletion of all sets, which delete their Machines. A deployment that is deleted without its dependents keeps
-// them: the garbage collector removes the owner references.
+// deleteSetsStep requests the deletion of all sets, which delete their Machines. If the deployment is deleted without its dependents, the
+// sets are retained: the garbage collector removes the owner references.
 func deleteSetsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if s.IsOrphaning() {
 		return engine.Result{}, nil
@@ -22,8 +22,8 @@ func deleteSetsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	return engine.Result{}, s.children.Delete(ctx, victims, 0)
 }
 
-// historyStep deletes the old sets that the plan names, while nothing holds the deployment: each only as it was read, so that one that was
-// scaled meanwhile stays.
+// historyStep deletes the old sets of the plan, unless the deployment is held: each only in the version that was read, so that a set that
+// was scaled meanwhile is not deleted.
 func historyStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if len(s.children.Holds) > 0 || s.behind() {
 		return engine.Result{}, nil
@@ -31,8 +31,8 @@ func historyStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	return engine.Result{}, s.children.Delete(ctx, s.plan.DeleteSets, 0)
 }
 
-// removeFinalizerStep removes the finalizer of a deployment in deletion that has no set any more, as the API server confirms, or whose sets
-// stay.
+// removeFinalizerStep removes the finalizer of a deployment in deletion when the API server confirms that it has no sets, or when its sets
+// are orphaned.
 func removeFinalizerStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if !s.IsOrphaning() {
 		if len(s.observed) > 0 {

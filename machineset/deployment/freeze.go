@@ -11,8 +11,8 @@ import (
 // StepFreeze is the name of the step that FreezeStep returns.
 const StepFreeze = "freeze"
 
-// FreezeStep returns a step that freezes a deployment while one of its sets is frozen, as scale.FollowFreeze decides: it writes the label,
-// the condition Frozen and an event. The sets are frozen by machineset.FreezeStep. Put it behind StepSets:
+// FreezeStep returns a step that freezes a deployment while one of its sets is frozen (see scale.FollowFreeze): it writes the label, the
+// condition Frozen and an event. machineset.FreezeStep freezes the sets. Insert it behind StepSets:
 //
 //	steps := deployment.Steps().InsertAfter(deployment.StepSets, deployment.FreezeStep())
 func FreezeStep() Step {
@@ -28,7 +28,7 @@ func FreezeStep() Step {
 	}}
 }
 
-// frozenSets are the names of the sets that have a freeze label, sorted.
+// frozenSets returns the sorted names of the sets that have a freeze label.
 func (s *Scope) frozenSets() (names []string) {
 	for _, one := range s.observed {
 		if scale.FreezingOf(s.env.kinds.Set.GVK.Group, one.Metadata, one.State.Conditions) != scale.NotFrozen {

@@ -15,7 +15,7 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// inPlaceOf reads how far the update in place of a Machine of the set is, and to the template of which set.
+// inPlaceOf returns the state of a Machine's update in place, and the set to whose template it is updated.
 func (m *set) inPlaceOf(one *contract.MachineState) (state rollout.InPlaceState, to string) {
 	is := contract.ReadInPlace(one.Annotations)
 	if is.State == contract.InPlaceMoved && slices.Contains(scale.ReceivedBy(m.Metadata), one.Key.Name) {
@@ -24,17 +24,17 @@ func (m *set) inPlaceOf(one *contract.MachineState) (state rollout.InPlaceState,
 	return rollout.InPlaceState(is.State), is.Set
 }
 
-// inPlace says whether the strategy updates Machines in place.
+// inPlace reports whether the strategy updates Machines in place.
 func (s *Scope) inPlace() bool {
 	return s.facts.Strategy.Type == rollout.InPlaceAuto || s.facts.Strategy.Type == rollout.InPlaceManual
 }
 
-// lacks says whether the set may not create the Machines that it lacks: they have moved away. It may when its replicas are lowered.
+// lacks reports whether the set must not create missing Machines because they have moved away. It may after its replicas are lowered.
 func (m *set) lacks() bool {
 	return m.Annotations[disableCreateAnnotation] == "true" && int(m.State.Replicas.Or(0)) > len(m.machines)
 }
 
-// receive returns the annotation by which the set counts the Machines that were moved to it, none without any.
+// receive returns the annotation by which the set counts the Machines that were moved to it, or none.
 func (m *set) receive() map[string]contract.Change[string] {
 	var to scale.Received
 	for _, one := range m.machines {
@@ -71,10 +71,10 @@ func (s *Scope) updateInPlace(ctx context.Context) error {
 	})
 }
 
-// move has the current set control a Machine and select it, in one write, after confirmed.
+// move makes the current set the controller of a Machine and sets its labels, in one write, after confirmed.
 func (s *Scope) move(ctx context.Context, m machine, u *contract.MachineUpdate) error {
 	to := s.setBy(s.plan.Current.UID)
-	if slices.Contains(scale.ReceivedBy(to.Metadata), m.State.Key.Name) { // from an earlier move, whose number is no longer in replicas
+	if slices.Contains(scale.ReceivedBy(to.Metadata), m.State.Key.Name) { // from an earlier move, which replicas no longer include
 		var forget contract.MachineSetUpdate
 		forget.Annotations = map[string]contract.Change[string]{scale.ReceivedAnnotation: contract.Cleared[string]()}
 		err := send(ctx, s, s.env.kinds.Set, to.Object, forget)

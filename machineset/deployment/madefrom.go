@@ -13,11 +13,11 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// maxChanged is how many sets that were made from one template may have come to have another one, until no more are made: a user may have
-// edited one, but whatever changes two changes all of them.
+// maxChanged is the number of sets whose template differs from their source at which no more are created: a user may have edited one set,
+// but a cause that changes two changes all.
 const maxChanged = 2
 
-// fingerprint is a digest of what the deployment makes its sets from, empty when it makes none.
+// fingerprint returns a digest of the sources of the deployment's sets, empty when it creates none.
 func (s *Scope) fingerprint() string {
 	made, err := s.env.kinds.SetMaker.NewSet(s.Object, contract.MachineSetSeed{Key: s.State.Key})
 	if err != nil {
@@ -26,8 +26,8 @@ func (s *Scope) fingerprint() string {
 	return children.Digest(made)
 }
 
-// changed is why no other set is created when the predecessors did not keep the template that they were made from, empty otherwise: without
-// that, one set after the other would be made where a webhook sets a default.
+// changed returns why no other set is created: the predecessors did not store the template that they were created from. Otherwise, one set
+// after the other would be created if a webhook sets a default. It is empty if a set may be created.
 func (s *Scope) changed() string {
 	if !s.plan.Create.Found() || len(s.observed) < maxChanged {
 		return "" // the digest costs more than the rest of the pass
@@ -45,12 +45,12 @@ func (s *Scope) changed() string {
 			"and make the template the same, or delete the %[1]s", s.env.kinds.Set.GVK.Kind, last.Key.Name, strings.Join(last.diff, ", "))
 }
 
-// selects says whether a set selects the Machines that it makes from the template of the deployment. It does not when the labels of the
-// deployment's template, and its selector, have changed: the selector of a set never changes.
+// selects reports whether a set selects the Machines that it creates from the template of the deployment. It does not after the labels of
+// the deployment's template and its selector have changed, because the selector of a set never changes.
 func (m *set) selects(d *contract.MachineDeploymentState) bool {
 	selector, err := children.Selector(m.State.Selector, contract.CommonOf(m.State), contract.SetNameLabel)
 	if err != nil {
-		return true // the set says it
+		return true // the set reports it
 	}
 	all := map[string]string{contract.SetNameLabel: contract.LabelValue(m.Key.Name)}
 	maps.Copy(all, m.State.Template.Labels)

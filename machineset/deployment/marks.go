@@ -11,10 +11,10 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// ownMark begins the delete marks of deployments: it tells them from those of other clients, such as cluster-autoscaler.
+// ownMark is the prefix of deployments' delete marks, which distinguishes them from those of other clients, such as cluster-autoscaler.
 const ownMark = "MachineDeployment/"
 
-// mine says whether nothing but a deployment has marked a Machine. That may be one that no longer exists: the set was adopted since.
+// mine reports whether only a deployment has marked a Machine. It may no longer exist, if the set was adopted since.
 func mine(m *contract.MachineState, marks []string) bool {
 	for _, key := range append([]string{scale.MarkedAtAnnotation}, marks...) {
 		if _, marked := m.Annotations[key]; marked && key != scale.DeleteAnnotation {
@@ -24,7 +24,7 @@ func mine(m *contract.MachineState, marks []string) bool {
 	return strings.HasPrefix(m.Annotations[scale.DeleteAnnotation], ownMark)
 }
 
-// markVictims marks the Machines that a set is to delete, unless all go. One that others have marked keeps their mark.
+// markVictims marks the Machines that a set is to delete, unless all are deleted. A mark of others is not changed.
 func (s *Scope) markVictims(ctx context.Context, change rollout.Change) error {
 	return s.mark(ctx, func(m machine) bool {
 		goes := change.To > 0 && slices.Contains(change.Victims, scale.Victim{Name: m.Key.Name, UID: m.UID})
@@ -42,7 +42,7 @@ func (s *Scope) eachMachine(do func(machine) error) error {
 	return errors.Join(errs...)
 }
 
-// mark gives some Machines the mark of the deployment, or takes it from them.
+// mark sets or removes the deployment's mark on some Machines.
 func (s *Scope) mark(ctx context.Context, which func(machine) bool, to contract.Change[string]) error {
 	var u contract.MachineUpdate
 	u.Annotations = map[string]contract.Change[string]{scale.DeleteAnnotation: to}

@@ -7,10 +7,10 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Finalizer keeps a MachineDeployment until its MachineSets are gone. It is Cluster API's.
+// Finalizer retains a MachineDeployment until its MachineSets are gone. It is Cluster API's.
 const Finalizer = "cluster.x-k8s.io/machinedeployment"
 
-// validate reports what is missing of the kinds.
+// validate reports missing parts of the kinds.
 func validate(k contract.Kinds) error {
 	var maker error
 	if k.SetMaker == nil {
@@ -32,7 +32,7 @@ type Options struct {
 
 	// Steps replace the default steps; see Steps. Nil means the default. New rejects a list that is not safe.
 	Steps engine.Steps[*Scope]
-	// Shared reports whether what a template refers to is no template, but an object that all Machines refer to as it stands, such as a
+	// Shared reports whether a reference of a template is not to a template, but to an object that all Machines reference directly, such as a
 	// MachineClass: it is neither read nor cloned. It is called in every pass, from several goroutines, and must not block. Nil: every
 	// reference is one to a template.
 	Shared func(contract.Ref) bool

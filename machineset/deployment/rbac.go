@@ -8,30 +8,30 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 )
 
-// Wiring says what a Reconciler is connected to, for PolicyRules.
+// Wiring describes the parts of a Reconciler that need rights, for PolicyRules.
 type Wiring struct {
-	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count.
+	// Kinds are the kinds of the Reconciler. Their GVKs, Resources and StatusSubresource are used.
 	Kinds contract.Kinds
-	// Templates are the kinds of bootstrap and infrastructure templates that deployments may refer to, as resources; "*" means all of their
-	// group.
+	// Templates are the kinds of bootstrap and infrastructure templates that deployments may reference, as resources; "*" means all resources
+	// of a group.
 	Templates []schema.GroupResource
-	// Clusters: ClusterOf of the ports is that of external.Clusters.
+	// Clusters: ClusterOf of the ports is the one of external.Clusters.
 	Clusters bool
-	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	// Events: Options.Recorder is one of a manager, as with SetupWithManager.
 	Events bool
-	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has.
+	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as in OpenShift.
 	OwnerReferencesEnforced bool
 }
 
-// PolicyRules are the rights that a Reconciler needs:
+// PolicyRules returns the rights that a Reconciler needs:
 //
-//   - deployments: list, watch, patch, patch on the status if that is a subresource, and get, to make sure of what is about to be acted on;
-//   - sets: list, watch, create, patch, delete by UID, and get, to see whose an object is that has a name;
-//   - Machines: list and watch; patch, to mark those that are to go and to update others in place, and patch on the status if that is a
+//   - deployments: list, watch, patch, patch on the status if that is a subresource, and get, to confirm the deployment before acting;
+//   - sets: list, watch, create, patch, delete by UID, and get, to check the owner of an object with a reserved name;
+//   - Machines: list and watch; patch, to mark Machines to delete and to update others in place, and patch on the status if that is a
 //     subresource, for the condition UpToDate;
-//   - Templates: list and watch; patch, to have Clusters own them;
+//   - Templates: list and watch; patch, to set Clusters as owners;
 //   - CustomResourceDefinitions: list and watch their metadata, and Clusters: list, watch and get;
-//   - Events: create, and patch when one is repeated.
+//   - Events: create, and patch for a repeated event.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	deployments := w.Kinds.Deployment.GroupResource()
 	rules := engine.PolicyRules(engine.Wiring{

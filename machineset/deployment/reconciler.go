@@ -20,8 +20,8 @@ type reconciler = engine.Reconciler[contract.MachineDeploymentState, contract.Ma
 
 type frameOf[CS, CU any] = children.Frame[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, CS, CU]
 
-// Reconciler brings the Machines of each deployment to its template. Its methods Reconcile, ReconcileObject and Forget are those of
-// engine.Reconciler; a loop of your own calls Index once before the cache starts. Safe for concurrent use for different deployments.
+// Reconciler brings the Machines of each deployment to its template. If you call its method ReconcileObject in a loop of your own, call
+// Index once before the cache starts. Safe for concurrent use for different deployments.
 type Reconciler struct {
 	*reconciler
 
@@ -33,8 +33,8 @@ type Reconciler struct {
 	marks    []string // see scale.Marks
 }
 
-// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports everything that is wrong with its inputs at
-// once and makes no request. Most callers want SetupWithManager.
+// New returns a Reconciler for the ports of a manager, see pass.PortsFromManager. It reports all errors in its inputs at once and makes no
+// request. Most callers want SetupWithManager.
 func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler, error) {
 	options.Options = engine.WithDefaults(options.Options, kinds.Deployment.GVK.Kind)
 	if options.Steps == nil {
@@ -69,7 +69,7 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 }
 
 // SetupWithManager adds a Reconciler to a manager, before the manager is started. It reads no Clusters: to use them, fill the ports of
-// pass.PortsFromManager, and call New and AddToManager. The error names what is missing. The required rights are PolicyRules.
+// pass.PortsFromManager, and call New and AddToManager. The error names missing parts. The required rights are PolicyRules.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds contract.Kinds, options Options) (*Reconciler, error) {
 	options.Options = engine.WithDefaults(options.Options, kinds.Deployment.GVK.Kind)
 	return engine.Setup(ctx, mgr, &options.Recorder, options.Name, func() (*Reconciler, error) {

@@ -15,12 +15,12 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// ErrRevision matches the errors about a revision that does not exist, or whose template the deployment has already.
+// ErrRevision matches the errors about a revision that does not exist, or whose template the deployment already has.
 var ErrRevision = errors.New("cannot roll back")
 
-// rollbackStep gives the deployment the template of the revision that it asks for, and forgets the request: the pass after that rolls out.
-// A revision that does not exist is reported by an event, and the request is forgotten too, as Deployments of Kubernetes did. It waits
-// while the rollout is paused. The reasons of events are those of Deployments of Kubernetes.
+// rollbackStep copies the template of the requested revision to the deployment, and removes the request: the next pass rolls out. For a
+// revision that does not exist, it records an event and removes the request too, as Kubernetes' Deployments did. It waits while the rollout
+// is paused. The reasons of events are those of Kubernetes' Deployments.
 func rollbackStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	revision, asked := s.State.RollbackTo.Get()
 	if !asked || s.State.RolloutPaused || s.env.frame.Writer.Behind(s.Object) {
@@ -44,15 +44,15 @@ func rollbackStep(ctx context.Context, s *Scope) (engine.Result, error) {
 }
 
 // revisionOf returns the set of a revision whose template differs from the deployment's; 0 is the highest revision before that of the
-// deployment's template. While no numbered set has that template, it is the highest of all: the current set is not made yet, or not
+// deployment's template. While no numbered set has that template, it is the highest of all: the current set is not created yet, or not
 // numbered. Sets in deletion do not count.
 func revisionOf(sets []*set, revision int64) (*set, error) {
 	known := slices.DeleteFunc(slices.Clone(sets), func(one *set) bool { return !one.Deleting.IsZero() || one.revision() == 0 })
 	slices.SortFunc(known, func(a, b *set) int {
 		return cmp.Or(cmp.Compare(b.revision(), a.revision()), a.Created.Compare(b.Created), cmp.Compare(a.Key.Name, b.Key.Name))
 	})
-	// Where a set matches, the newest of the others would be wrong: a request that is repeated after a lost answer, before the set it went
-	// back to has a new number, would return to the template that it has left.
+	// If a set matches, the newest other set would be wrong: a request that is repeated after a lost answer, before the target set has a new
+	// number, would return to the former template.
 	newest := revision == 0 && !slices.ContainsFunc(known, func(one *set) bool { return len(one.diff) == 0 })
 	at := slices.IndexFunc(known, func(one *set) bool {
 		return newest || one.revision() == revision || revision == 0 && one.revision() < known[0].revision()
@@ -68,8 +68,8 @@ func revisionOf(sets []*set, revision int64) (*set, error) {
 	return known[at], nil
 }
 
-// copyTemplate writes the template of a set, and why it was made, to the deployment, on the version of the deployment that was read, and
-// removes the request for a rollback with it.
+// copyTemplate writes the template of a set, and its change cause, to the deployment, on the version that was read, and removes the request
+// for a rollback.
 func copyTemplate(ctx context.Context, w *patch.Writer, kinds contract.Kinds, deployment, set contract.Object) error {
 	kind := children.Also(kinds.Deployment, func(obj contract.Object, _ *contract.MachineDeploymentUpdate) error {
 		return kinds.SetMaker.CopyTemplate(set, obj)

@@ -22,11 +22,11 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// defaultHistory is how many old sets are kept where neither the deployment nor Kinds say it. Rule: the default of revisionHistoryLimit in
-// Cluster API v1beta1 and in Kubermatic.
+// defaultHistory is how many old sets are retained if neither the deployment nor Kinds define it. Rule: the default of revisionHistoryLimit
+// in Cluster API v1beta1 and in Kubermatic.
 const defaultHistory = 1
 
-// decide plans once in a pass.
+// decide makes the plan, once in a pass.
 func (s *Scope) decide() {
 	if s.planned {
 		return
@@ -66,22 +66,22 @@ func (s *Scope) decide() {
 	}
 }
 
-// frozen reports whether the deployment, or one of its sets, has a freeze label. Then a rollout does not go on, because it would delete
-// what nothing replaces, and no set is raised.
+// frozen reports whether the deployment, or one of its sets, has a freeze label. Then a rollout does not continue, because it would delete
+// Machines that nothing replaces, and no set is scaled up.
 func (s *Scope) frozen() bool {
 	own := scale.FreezingOf(s.env.kinds.Deployment.GVK.Group, &s.State.Metadata, s.State.Conditions)
 	return own != scale.NotFrozen || len(s.frozenSets()) > 0
 }
 
-// isNew reports whether the controller of a set without Machines has yet to look at it: whether it can create is not known.
+// isNew reports whether the controller of a set without Machines has not observed it yet, so that it is unknown whether it can create.
 func (m *set) isNew() bool {
 	seen := m.State.ObservedGeneration > 0 || len(m.State.Conditions) > 0 || m.State.ObservedReplicas.Found()
 	old := m.State.ObservedGeneration > 0 && m.State.ObservedGeneration < m.Generation
 	return len(m.machines) == 0 && (!seen || old)
 }
 
-// isBlocked reports whether the set could not create a Machine. Its condition ScalingUp then has a reason of its own, also while it has as
-// many as it wants. What the deployment itself keeps it from is another matter.
+// isBlocked reports whether the set could not create a Machine. Its condition ScalingUp then has a specific reason, even if the set has as
+// many Machines as desired. A creation that the deployment itself has disabled does not count.
 func (m *set) isBlocked() bool {
 	c, found := engine.Find(m.State.Conditions, contract.ConditionScalingUp)
 	return found && m.Annotations[disableCreateAnnotation] != "true" && !slices.Contains([]string{
@@ -89,13 +89,13 @@ func (m *set) isBlocked() bool {
 	}, c.Reason)
 }
 
-// goesOn reports whether the rollout removes outdated Machines, or lets others remove them.
+// goesOn reports whether the rollout deletes outdated Machines, or lets others delete them.
 func (s *Scope) goesOn() bool { return !s.facts.Paused && !s.plan.Stands }
 
-// limits are what a set may replace of what a health check has marked. While another set has Machines, or may get some, it replaces no
-// available one: the rollout counts on all of them. Neither does one that has fewer than the deployment wants, as when it is frozen. Of
-// outdated sets, a rollout that replaces all Machines replaces these too. Otherwise the set deletes them, and the current one makes others,
-// or the set itself while the rollout stands.
+// limits returns the limits for a set's replacement of marked Machines. While another set has Machines, or may get some, it replaces no
+// available one, because the rollout counts all of them. The same applies to a set with fewer Machines than the deployment wants, as when
+// it is frozen. A rollout that replaces all Machines also replaces the marked ones of outdated sets. Otherwise the set deletes them, and
+// the current one creates others, or the set itself while the rollout does not continue.
 func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
 	current, settled := s.plan.Current.UID, len(s.plan.Replicas) == 0 && !s.plan.Create.Found()
 	for _, one := range s.observed {
@@ -112,13 +112,13 @@ func (s *Scope) limits(of types.UID) (l scale.RemediationLimits) {
 		l.MaxUnavailable = s.facts.Strategy.MaxUnavailable
 	}
 	if limit, limited := s.State.RemediationMaxInFlight.Get(); limited {
-		n, _ := intstr.GetScaledValueFromIntOrPercent(&limit, int(s.State.Replicas.Or(1)), true) // 0 for one that has to be corrected
+		n, _ := intstr.GetScaledValueFromIntOrPercent(&limit, int(s.State.Replicas.Or(1)), true) // 0 for an invalid limit
 		l.MaxInFlight = new(max(n, 0))
 	}
 	return l
 }
 
-// strategyOf returns the strategy of a deployment. The error says what is wrong with it.
+// strategyOf returns the strategy of a deployment. The error describes an invalid strategy.
 func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 	kind := rollout.Type(cmp.Or(d.RolloutType, contract.RolloutRolling))
 	known := []rollout.Type{rollout.RollingUpdate, rollout.OnDelete, rollout.Recreate}
@@ -134,7 +134,7 @@ func strategyOf(d *contract.MachineDeploymentState) (rollout.Strategy, error) {
 	return rollout.Resolve(kind, d.MaxSurge, d.MaxUnavailable, int(max(d.Replicas.Or(0), 0)))
 }
 
-// revision is the number of a set, 0 when it has none that can be read.
+// revision returns the revision of a set, 0 when it has no valid one.
 func (m *set) revision() int64 {
 	n, err := strconv.ParseInt(m.Annotations[contract.RevisionAnnotation], 10, 64)
 	if err != nil {
@@ -143,7 +143,7 @@ func (m *set) revision() int64 {
 	return max(n, 0)
 }
 
-// facts are what a plan needs to know of a set. marks are the annotations of scale.Marks.
+// facts returns the input of a plan for a set. marks are the result of scale.Marks.
 func (m *set) facts(marks []string) rollout.Set {
 	f := rollout.Set{
 		Name: m.Key.Name, UID: m.UID, Created: m.Created, MadeFor: scale.ReadStamp(m.Annotations).After, Revision: m.revision(),
@@ -159,11 +159,11 @@ func (m *set) facts(marks []string) rollout.Set {
 	return f
 }
 
-// rolloutStep carries the plan out: a new set, marks on Machines, and the replicas of sets. It waits while its caches are behind what this
-// process, or the one before it, has written.
+// rolloutStep carries out the plan: a new set, marks on Machines, and the replicas of sets. It waits while its caches are older than the
+// writes of this process or the one before it.
 func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
-	if left := s.facts.After.Sub(s.Now); left > 0 { // a rollout begins then although nothing changes
+	if left := s.facts.After.Sub(s.Now); left > 0 { // a rollout begins then without another change
 		s.Requeue(max(left, time.Second))
 	}
 	if s.plan.Current.UID != "" {
@@ -175,7 +175,7 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	if len(s.children.Holds) > 0 {
 		return engine.Result{}, nil
 	}
-	if !s.plan.Create.Found() { // the name of a set whose creation has failed, and that nobody wants any more, is forgotten
+	if !s.plan.Create.Found() { // the reserved name of a set whose creation has failed, and that is no longer needed, is removed
 		settled := s.children.Settle()
 		err := s.children.WriteLedger(ctx, s.children.Abandon(settled, len(settled.Pending)))
 		if err != nil || len(s.plan.Replicas)+len(s.plan.Unmark)+len(s.plan.InPlace) == 0 {
@@ -185,7 +185,7 @@ func rolloutStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	return s.carryOut(ctx)
 }
 
-// carryOut makes the changes of the plan, once the API server has confirmed what they depend on.
+// carryOut makes the changes of the plan, after the API server has confirmed the facts that they depend on.
 func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 	if current, err := s.confirmed(ctx); err != nil || !current {
 		return engine.Result{}, err
@@ -193,12 +193,12 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 	if sees, err := s.seesMachines(ctx); err != nil || !sees {
 		return engine.Result{}, err
 	}
-	// A set that is lowered although a Machine keeps its mark would take that one.
+	// If a set is lowered while a Machine still has its mark, the set would delete that Machine.
 	unmarked := func(m machine) bool { return s.plan.Unmark[m.UID] }
 	if err := s.mark(ctx, unmarked, contract.Cleared[string]()); err != nil {
 		return engine.Result{}, err
 	}
-	if s.plan.Create.Found() { // nothing goes for a set that may never be
+	if s.plan.Create.Found() { // no Machine is deleted for a set that may never exist
 		return engine.Result{}, s.createSet(ctx)
 	}
 	var errs []error
@@ -208,7 +208,7 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 	return engine.Result{}, errors.Join(append(errs, s.updateInPlace(ctx))...)
 }
 
-// behind reports whether the cache shows a set or a Machine as it was before this process wrote it.
+// behind reports whether the cache has a set or a Machine in a version before this process's write.
 func (s *Scope) behind() bool {
 	w := s.env.frame.Writer
 	return slices.ContainsFunc(s.observed, func(one *set) bool {
@@ -230,8 +230,8 @@ func (s *Scope) createSet(ctx context.Context) error {
 	return s.children.Grow(ctx, ledger, max(0, 1-len(ledger.Pending)), naming, create)
 }
 
-// scaleSet marks the Machines that are to go, and changes the replicas of a set on the version that was read. One that is gone is no error.
-// The reasons of events are Cluster API's.
+// scaleSet marks the Machines to delete, and changes the replicas of a set on the version that was read. A set that is gone is not an
+// error. The reasons of events are Cluster API's.
 func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	const action = "ScaleMachineSet"
 	of := s.setBy(change.UID)
@@ -257,7 +257,7 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 	return err
 }
 
-// send writes an update of an object on the version that was read. An object that is gone is no error.
+// send writes an update of an object on the version that was read. An object that is gone is not an error.
 func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], obj contract.Object, u U) error {
 	if _, err := engine.Write(ctx, s.env.frame.Writer, kind, obj, u); err != nil && !external.SaysGone(err) {
 		return err

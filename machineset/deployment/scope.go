@@ -17,33 +17,33 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Scope is one pass over one deployment: what was read and decided so far, and the functions to write it. Only the worker that runs the
-// pass uses it.
+// Scope is one pass over one deployment: the facts that were read, the decisions so far, and the functions to write them. Only the worker
+// that runs the pass uses it.
 type Scope struct {
 	engine.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate]
 
 	env *Reconciler
 	mem *recollection
 
-	// children are the MachineSets as the room of children sees them, and observed the same ones with their Machines.
+	// children are the MachineSets as read by package children; observed are the same MachineSets with their Machines.
 	children children.Scope[contract.MachineDeploymentState, contract.MachineDeploymentUpdate,
 		contract.MachineSetState, contract.MachineSetUpdate]
 	observed []*set
-	// templates are those that do not exist, and missing is what keeps the deployment from creating a set.
+	// templates are missing templates; missing are the reasons that prevent the deployment from creating a set.
 	templates []scale.Hold
 	missing   []string
 
 	facts   rollout.Facts // what plan was decided by
 	plan    rollout.Decision
 	planned bool
-	// asked: the API server was asked in this pass for the Machines, and sees: the cache shows them as they are.
+	// asked: the Machines were listed from the API server in this pass. sees: the cache has them in the same state.
 	asked, sees bool
 }
 
-// recollection is what a process remembers of one deployment between passes. Losing it costs time and reads, never correctness.
+// recollection is the memory of a process about one deployment between passes. Losing it costs time and reads, never correctness.
 type recollection struct {
 	sets *children.Memory
-	// confirmed: the API server has confirmed once that the cache shows the sets as they are, see Scope.confirmed.
+	// confirmed: the API server has confirmed once that the cache has the sets in their present state, see Scope.confirmed.
 	confirmed bool
 	lag       children.Lag // of the cache of Machines
 }
@@ -53,24 +53,23 @@ type set struct {
 	children.Child[contract.MachineSetState]
 
 	machines []machine
-	// reserved is how many Machines it is creating that are not among them, and replaced are the names of those that it replaces.
+	// reserved is how many Machines it is creating that are not in machines; replaced are the names of those that it replaces.
 	reserved int
 	replaced []string
-	// diff are the places in which its template, or what it selects, differs from the deployment's; none means that it has the deployment's
-	// template.
+	// diff are the fields in which its template, or its selector, differs from the deployment's; empty for the deployment's template.
 	diff []string
 }
 
 // machine is a Machine of a set.
 type machine = children.Child[contract.MachineState]
 
-// Hold keeps the deployment from creating sets and from changing their replicas in this pass; the condition RollingOut says why with the
-// message. Call it from a step in front of StepSync, in each pass for as long as the reason lasts, and have the step request another pass
-// where no event follows when it ends.
+// Hold prevents the deployment from creating sets and from changing their replicas in this pass; the condition RollingOut reports the
+// message. Call it from a step before StepSync, in each pass while the reason lasts. If no event follows its end, the step must request
+// another pass.
 func (s *Scope) Hold(reason, message string) { s.children.Hold(reason, message) }
 
-// setsStep reads the sets and their Machines. It ends the pass where they could not be read, or where the cache is behind: nothing is
-// decided after that.
+// setsStep reads the sets and their Machines. It ends the pass when they could not be read, or when the cache is behind, so that nothing is
+// decided.
 func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	err := s.env.machines.Synced(ctx)
 	if err == nil {
@@ -92,8 +91,8 @@ func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 
 func (s *Scope) hasSelector() bool { return !s.children.IsHeld(ReasonSelectorUnreadable) }
 
-// nameReplicas names how many Machines the sets are to have in a deployment without a number: in the middle of a rollout that includes the
-// surge. One whose sets were lost waits for a person.
+// nameReplicas sets the number of replicas of a deployment without one to that of its sets, which includes the surge during a rollout. A
+// deployment whose sets were lost waits for a person.
 func (s *Scope) nameReplicas(ctx context.Context) error {
 	there := s.State.ObservedReplicas.Or(0)
 	if len(s.observed) > 0 {
@@ -110,7 +109,7 @@ func (s *Scope) nameReplicas(ctx context.Context) error {
 	return s.NameReplicas(ctx, &s.State.ReplicatedState, &s.Update.ReplicatedUpdate, there, isEmpty)
 }
 
-// readSets reads the Machines of the sets, and whether the sets have the template of the deployment.
+// readSets reads the Machines of the sets, and compares the sets' templates with the deployment's.
 func (s *Scope) readSets(ctx context.Context) error {
 	for _, child := range s.children.Own {
 		one := &set{Child: child}
@@ -137,8 +136,8 @@ func (s *Scope) setBy(uid types.UID) *set {
 	return s.observed[slices.IndexFunc(s.observed, func(one *set) bool { return one.UID == uid })]
 }
 
-// count reads from the creation ledger of the set what it has reserved, and what it replaces. A set without a ledger, of another program,
-// counts in its status how many it has.
+// count reads from the creation ledger of the set how many Machines are reserved, and which are replaced. For a set without a ledger, of
+// another program, it uses the status.
 func (m *set) count() {
 	ledger, err := scale.ParseLedger(m.Annotations[scale.LedgerAnnotation])
 	if err != nil || !ledger.IsOf(m.UID) {
@@ -152,8 +151,8 @@ func (m *set) count() {
 	m.reserved, m.replaced = len(ledger.Settle(there).Pending), ledger.Replaced.Names
 }
 
-// templatesStep reads the templates that a new set refers to. One that does not exist, or was not read, keeps the deployment from creating
-// a set, and from nothing else.
+// templatesStep reads the templates that a new set references. A template that does not exist, or was not read, only prevents the
+// deployment from creating a set.
 func templatesStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	errs := make([]error, 0, 2)
 	for _, ref := range []contract.Ref{s.State.Template.Bootstrap, s.State.Template.Infrastructure} {
@@ -169,10 +168,10 @@ func templatesStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	return engine.Result{}, errors.Join(errs...)
 }
 
-// setKey is the key of the Machines of a set.
+// setKey is the index key of the Machines of a set.
 func setKey(uid types.UID) string { return "set:" + string(uid) }
 
-// setOf is the reference to the set that controls a Machine, nil without one.
+// setOf returns the reference to the set that controls a Machine, or nil.
 func (r *Reconciler) setOf(machine metav1.Object) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(machine)
 	if owner == nil || owner.Kind != r.kinds.Set.GVK.Kind || engine.Group(owner.APIVersion) != r.kinds.Set.GVK.Group {

@@ -12,10 +12,10 @@ import (
 	"github.com/machinist-dev/machinist/machineset/rollout"
 )
 
-// confirmed asks the API server, before a plan is carried out, whether the cache shows all sets, see children.Scope.ShowsAll; and whether
-// it shows them as they are, once in the life of this process, because another process may have scaled them a moment ago, and wherever
-// Machines may move to the current set, because the garbage collector deletes what a missing owner controls. It reports false where it
-// does not, after which the pass is repeated soon, and where it leaves a set out, which holds the deployment.
+// confirmed confirms with the API server, before a plan is carried out, that the cache has all sets (see children.Scope.ShowsAll). It also
+// confirms that they are in the same state, once in the life of this process, because another process may have scaled them a moment ago,
+// and whenever Machines may move to the current set, because the garbage collector deletes objects whose owner is missing. It reports false
+// when the state differs, after which the pass is repeated soon, and when a set is missing, which holds the deployment.
 func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 	moves := slices.Contains(slices.Collect(maps.Values(s.plan.InPlace)), rollout.Moved)
 	if shows, err := s.children.ShowsAll(ctx); err != nil || !shows || s.mem.confirmed && !moves {
@@ -34,11 +34,11 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 	return s.mem.confirmed, nil
 }
 
-// seesMachines asks the API server, once in a pass and before a plan is carried out, whether the cache shows the Machines of the sets as
-// they are: Machines that exist are no free places, and what has moved to another set is not to be created again. Their marks count too:
-// cluster-autoscaler marks a Machine and then lowers the replicas, and the cache of deployments may show its second write before the cache
-// of Machines shows the first. It reports false where the cache is behind, after which the pass is repeated soon, and where that lasts,
-// which holds the deployment.
+// seesMachines confirms with the API server, once in a pass and before a plan is carried out, that the cache has the Machines of the sets
+// in the same state: existing Machines must count, and Machines that have moved must not be created again. Their marks count too:
+// cluster-autoscaler marks a Machine and then lowers the replicas, and the cache of deployments may show the second write before the cache
+// of Machines shows the first. It reports false when the cache is behind, after which the pass is repeated soon, and when that lasts, which
+// holds the deployment.
 func (s *Scope) seesMachines(ctx context.Context) (bool, error) {
 	if s.asked {
 		return s.sees, nil

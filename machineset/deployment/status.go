@@ -14,28 +14,28 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Conditions and reasons that only deployments have. They are Cluster API's, except ConditionProgressing, which is that of Deployments of
-// Kubernetes.
+// Conditions and reasons that only deployments have. They are Cluster API's, except ConditionProgressing, which Kubernetes' Deployments
+// have.
 const (
 	ConditionAvailable       = "Available"                       // as many Machines are available as the strategy requires
 	ConditionRollingOut      = "RollingOut"                      // Machines are being replaced or updated
-	ReasonRollingOut         = "RollingOut"                      // the message says how many Machines are left, and why they are
+	ReasonRollingOut         = "RollingOut"                      // the message has the number of remaining Machines, and the reason
 	ReasonNotRollingOut      = "NotRollingOut"                   // all Machines are up to date
 	ReasonNotAvailable       = "NotAvailable"                    // fewer Machines are available than the strategy requires
 	ConditionProgressing     = "Progressing"                     // the rollout advances
 	ReasonSelectorMismatch   = "SelectorDoesNotMatchTemplate"    // the selector does not select the labels of the template
-	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable // spec.selector cannot be read
-	ReasonStrategyUnreadable = "StrategyUnreadable"              // the rollout strategy cannot be read
+	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable // spec.selector is invalid
+	ReasonStrategyUnreadable = "StrategyUnreadable"              // the rollout strategy is invalid
 )
 
-// statusFacts are what the status of a deployment depends on, beside the summary of its Machines.
+// statusFacts are the inputs of a deployment's status, in addition to the summary of its Machines.
 type statusFacts struct {
 	children.Summary
 
-	// outdated is how many Machines are of sets with another template than the deployment's, and differs the places in which those differ.
+	// outdated is how many Machines are of sets with another template than the deployment's; differs are the fields in which those differ.
 	outdated int
 	differs  []string
-	// blocking is what the rollout waits for.
+	// blocking are the reasons that the rollout waits for.
 	blocking []string
 }
 
@@ -56,7 +56,7 @@ func (s *Scope) available(available int32) metav1.Condition {
 	return engine.Condition(ConditionAvailable, metav1.ConditionFalse, ReasonNotAvailable, message)
 }
 
-// rollingOut names what differs, and what the rollout waits for. Rule: Cluster API's setRollingOutCondition.
+// rollingOut reports the differences, and what the rollout waits for. Rule: Cluster API's setRollingOutCondition.
 func (f statusFacts) rollingOut() metav1.Condition {
 	if f.outdated == 0 && len(f.blocking) == 0 {
 		return engine.Condition(ConditionRollingOut, metav1.ConditionFalse, ReasonNotRollingOut, "")
@@ -66,7 +66,7 @@ func (f statusFacts) rollingOut() metav1.Condition {
 		f.outdated)+children.Bullets(slices.Compact(f.differs))+children.Bullets(f.blocking))
 }
 
-// unobserved are the conditions of a deployment whose sets or Machines could not be read.
+// unobserved returns the conditions of a deployment whose sets or Machines could not be read.
 func unobserved() []metav1.Condition {
 	all := children.Unobserved()
 	for _, kind := range []string{ConditionAvailable, ConditionRollingOut} {
@@ -89,7 +89,7 @@ func phaseOf(desired contract.Opt[int32], deleting bool, replicas int32) string 
 	return "Running"
 }
 
-// statusStep sets the status. It leaves alone what this pass has not read.
+// statusStep sets the status. It does not change fields that this pass has not read.
 func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 	if s.Paused() || !s.children.Known {
 		return engine.Result{}, nil
@@ -112,7 +112,7 @@ func statusStep(_ context.Context, s *Scope) (engine.Result, error) {
 	return engine.Result{RequeueAfter: again}, nil
 }
 
-// statusFacts are what this pass has found out.
+// statusFacts returns the facts of this pass for the status.
 func (s *Scope) statusFacts() statusFacts {
 	f := statusFacts{Summary: children.Summary{
 		Desired: s.State.Replicas, Deleting: s.Deleting(), MinReady: s.State.Template.MinReady.Or(0),
@@ -149,14 +149,14 @@ func (s *Scope) statusFacts() statusFacts {
 
 // Reasons of the condition Progressing. Rule: Kubernetes.
 const (
-	progressing      = "ReplicaSetUpdated"        // the rollout goes on, or its deadline has not passed
+	progressing      = "ReplicaSetUpdated"        // the rollout continues, or its deadline has not passed
 	completed        = "NewReplicaSetAvailable"   // nothing is left to do
 	deadlineExceeded = "ProgressDeadlineExceeded" // there was no progress for longer than the deadline
 	progressPaused   = "DeploymentPaused"         // the deadline does not run while the rollout is paused
 )
 
-// progressing is the condition of a deployment with a progress deadline; one of 0 or less is never exceeded. A rollout that is done stays
-// so when a Machine fails, or when replicas change. Rule: Kubernetes' deployment controller.
+// progressing returns the condition of a deployment with a progress deadline; a deadline of 0 or less is never exceeded. A completed
+// rollout stays completed when a Machine fails or replicas change. Rule: Kubernetes' deployment controller.
 func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
 	limit, limited := s.State.ProgressDeadline.Get()
 	if !limited || s.Deleting() || !s.planned {
@@ -179,8 +179,8 @@ func (s *Scope) progressing(facts *statusFacts) []metav1.Condition {
 	return []metav1.Condition{engine.Condition(ConditionProgressing, status, reason, message)}
 }
 
-// lastChange is the last time at which a rollout has moved: it has begun or was resumed, which is now where the stored reason is of before
-// that, or a set or a Machine was created, became available or was deleted. It depends on nothing that a restart of the process loses.
+// lastChange returns the last time of a rollout's progress: when it began or was resumed (now, if the stored reason is older), or when a
+// set or a Machine was created, became available or was deleted. It survives a restart of the process.
 func (s *Scope) lastChange(stored string) time.Time {
 	if stored == "" || stored == completed || stored == progressPaused {
 		return s.Now
@@ -203,7 +203,7 @@ func (s *Scope) lastChange(stored string) time.Time {
 	return slices.MaxFunc(times, time.Time.Compare)
 }
 
-// heldSets returns what the sets of the deployment wait for: that they are resumed, or what their conditions have.
+// heldSets returns what the sets of the deployment wait for: that they are resumed, or the messages of their conditions.
 func (s *Scope) heldSets() (said []string) {
 	for _, one := range s.observed {
 		name := s.env.kinds.Set.GVK.Kind + " " + one.Key.Name

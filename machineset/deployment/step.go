@@ -31,17 +31,17 @@ const (
 //   - StepPaused ends the pass of a deployment that is paused, or whose Cluster was not read or does not exist;
 //   - StepFinalizer adds the finalizer, the label and the owner reference of the Cluster, and writes them before anything else is changed;
 //   - StepSets reads the MachineSets with their Machines, and adopts and releases MachineSets;
-//   - StepTemplates reads the templates that a new MachineSet refers to;
-//   - StepRollback copies the template of an earlier revision to the deployment, when that was asked for;
-//   - StepSync copies what changes in place from the deployment to its MachineSets;
+//   - StepTemplates reads the templates that a new MachineSet references;
+//   - StepRollback copies the template of an earlier revision to the deployment on request;
+//   - StepSync copies values that change in place from the deployment to its MachineSets;
 //   - StepRollout decides with rollout.Plan, creates a MachineSet, marks Machines and scales MachineSets;
 //   - StepHistory deletes MachineSets beyond the history limit;
 //   - StepUpToDate sets the condition UpToDate of the Machines;
 //   - StepDeleteSets deletes the MachineSets of a deployment in deletion;
-//   - StepRemoveFinalizer removes the finalizer when a deployment in deletion has no MachineSet any more;
+//   - StepRemoveFinalizer removes the finalizer when a deployment in deletion has no MachineSets;
 //   - StepStatus sets the conditions and the numbers of the status.
 //
-// A step of your own that keeps the rollout from continuing stands behind StepSets and in front of StepRollout, and calls Scope.Hold.
+// A step of your own that stops the rollout must be between StepSets and StepRollout, and calls Scope.Hold.
 func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
@@ -59,8 +59,8 @@ func Steps() engine.Steps[*Scope] {
 	})
 }
 
-// checkSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without
-// which sets would be created twice, or a deletion would never end. New calls it.
+// checkSteps returns an error for a list of steps that cannot be used: duplicates, steps of Steps in another order, and missing steps
+// without which sets would be created twice, or a deletion would never end.
 func checkSteps(steps []Step) error {
 	return engine.CheckSafety(steps, Steps(), "MachineDeployment", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer,
@@ -81,5 +81,5 @@ func checkSteps(steps []Step) error {
 
 func pauseStep(_ context.Context, s *Scope) (engine.Result, error) { return s.StopIfPaused() }
 
-// finalizerStep gives the deployment its finalizer and its place in its cluster before anything is created for it.
+// finalizerStep adds the finalizer and the Cluster's label and owner reference before anything is created for the deployment.
 func finalizerStep(ctx context.Context, s *Scope) (engine.Result, error) { return s.Keep(ctx) }

@@ -22,20 +22,20 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// GivenAnnotation of a MachineSet records what its deployment gave it, see children.GivenAnnotation.
+// GivenAnnotation of a MachineSet records the values that its deployment gave it, see children.GivenAnnotation.
 const GivenAnnotation = children.GivenAnnotation
 
-// disableCreateAnnotation keeps a set from creating Machines: what users delete of an old set with OnDelete is not made again. Rule:
-// Cluster API's MachineSet.
+// disableCreateAnnotation prevents a set from creating Machines: with OnDelete, Machines of an old set that users delete are not created
+// again. Rule: Cluster API's MachineSet.
 const disableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
 
-// selectorOf returns which sets are a deployment's own. A deployment without a selector means those that carry its name, and all must be of
-// its cluster.
+// selectorOf returns the selector of a deployment's sets, all of its cluster. A deployment without a selector selects the sets with its
+// name label.
 func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
 	return children.Selector(d.Selector, contract.CommonOf(d), contract.DeploymentNameLabel)
 }
 
-// setLabels are the labels that the sets of a deployment get: those of its template, and by which they are found.
+// setLabels returns the labels of a deployment's sets: those of its template, and those that identify the deployment.
 func setLabels(d *contract.MachineDeploymentState) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, d.Template.Labels)
@@ -46,7 +46,7 @@ func setLabels(d *contract.MachineDeploymentState) map[string]string {
 	return all
 }
 
-// setAnnotations are the annotations of the deployment that its sets get: all but those that mean something to the deployment only. Rule:
+// setAnnotations returns the annotations of the deployment that are copied to its sets: all but those for the deployment only. Rule:
 // Cluster API's MachineDeployment controller.
 func setAnnotations(d *contract.MachineDeploymentState) map[string]string {
 	all := map[string]string{}
@@ -62,16 +62,17 @@ func setAnnotations(d *contract.MachineDeploymentState) map[string]string {
 	return all
 }
 
-// given is the record of what a deployment gives to its sets, with its lists sorted.
+// given returns the record of the values that a deployment gives its sets, with its lists sorted.
 func given(d *contract.MachineDeploymentState, fields []string) children.Given {
 	return children.Given{
 		Labels: setLabels(d), Annotations: slices.Sorted(maps.Keys(setAnnotations(d))), Fields: slices.Sorted(slices.Values(fields)),
 	}
 }
 
-// syncStep copies what changes without a rollout from the deployment to its sets: labels and annotations, what the Maker changes in place,
-// and the revision of the current set. A set in deletion stays as it is. The rollout waits while a set could not be written: an earlier
-// change of its replicas whose answer was lost may have taken effect, or may still do so. After the write it is seen, or refused.
+// syncStep copies values that change without a rollout from the deployment to its sets: labels and annotations, the fields that the Maker
+// changes in place, and the revision of the current set. A set in deletion is not changed. The rollout waits while a set could not be
+// written: an earlier change of its replicas whose answer was lost may have taken effect, or may still do so. After the write it is seen or
+// rejected.
 func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
 	var result engine.Result
@@ -88,14 +89,15 @@ func syncStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	return result, errors.Join(errs...)
 }
 
-// lasts reports whether an error is a refusal that another attempt does not change, as by an admission webhook. It must not end a rollout.
+// lasts reports whether an error is a rejection that another attempt does not change, as by an admission webhook. It must not end a
+// rollout.
 func lasts(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) && !patch.Retryable(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// keepsFromCreating reports whether a set may not create Machines: an outdated one would make again what users delete. A rollout that
-// stands lets it have again what it has lost, unless that has moved.
+// keepsFromCreating reports whether a set may not create Machines: an outdated set would create Machines again that users delete. While the
+// rollout does not continue, it may replace lost Machines, unless they have moved.
 func (s *Scope) keepsFromCreating(one *set) bool {
 	stands := s.State.RolloutPaused || s.plan.Stands && !s.facts.Paused
 	return one.UID != s.plan.Current.UID && s.facts.Strategy.Type != rollout.RollingUpdate && !stands || s.inPlace() && one.lacks()
@@ -105,7 +107,7 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 	annotations := setAnnotations(&s.State)
 	if one.UID == s.plan.Current.UID {
 		annotations[contract.RevisionAnnotation] = strconv.FormatInt(s.plan.Revision, 10)
-	} else { // each revision keeps its own
+	} else { // each revision has its own
 		delete(annotations, ChangeCauseAnnotation)
 		if cause, found := one.Annotations[ChangeCauseAnnotation]; found {
 			annotations[ChangeCauseAnnotation] = cause
@@ -134,9 +136,9 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 	return send(ctx, s, kind, one.Object, u)
 }
 
-// hashLabel is the label by which a set selects its Machines and no others: the end of its name, and the digest of what it is made from. A
-// deployment that has lost its ledger uses a name again, and the set must not adopt what an earlier one has orphaned that was made from
-// another template: it would count as up to date.
+// hashLabel is the label by which a set selects only its own Machines: the end of its name, and the digest of its source. A deployment that
+// has lost its ledger may use a name again, and the new set must not adopt Machines that an earlier set of another template has orphaned,
+// because they would count as up to date.
 func hashLabel(name, from string) string {
 	return contract.LabelValue(strings.Trim(name[strings.LastIndex(name, "-")+1:]+"-"+from, "-"))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// upToDate is the condition UpToDate of a Machine of a set that the plan calls outdated or not: its set decides, because rollouts depend on
-// that, and manual changes of a Machine do not count.
+// upToDate returns the condition UpToDate of a Machine. Its set decides: outdated or not, as in the plan. Rollouts depend on that, so
+// manual changes of a Machine do not count.
 func (m *set) upToDate(outdated bool, updating metav1.Condition) metav1.Condition {
 	status, reason, message := metav1.ConditionFalse, contract.ReasonNotUpToDate, "* "
 	switch {
@@ -30,8 +30,8 @@ func (m *set) upToDate(outdated bool, updating metav1.Condition) metav1.Conditio
 	return engine.Condition(contract.ConditionUpToDate, status, reason, engine.Bounded(message, engine.MaxMessageLength))
 }
 
-// upToDateStep sets the condition UpToDate of the Machines. A Machine that is paused or being deleted keeps what it has, and so does one
-// that no reconciler has looked at yet: its first status comes first.
+// upToDateStep sets the condition UpToDate of the Machines. It does not change a Machine that is paused, being deleted, or not yet observed
+// by a reconciler, whose first status comes first.
 func upToDateStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	s.decide()
 	var errs []error
