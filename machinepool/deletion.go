@@ -16,8 +16,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// over reports whether a limit is reached that counts from began, and otherwise requests a pass for when it is. A limit of zero and below
-// is never reached.
+// over reports whether a limit that counts from began is reached, and otherwise requests a pass for that time. A limit of zero or less is
+// never reached.
 func (p *Scope) over(began time.Time, limit time.Duration) bool {
 	left := began.Add(limit).Sub(p.Now)
 	if limit > 0 && left > 0 {
@@ -26,7 +26,7 @@ func (p *Scope) over(began time.Time, limit time.Duration) bool {
 	return limit > 0 && left <= 0
 }
 
-// since returns when a stage of the deletion began, and records that it begins now if it has not.
+// since returns when a stage of the deletion began, and records its start if there is none.
 func (p *Scope) since(stage string) (at time.Time, begins bool) {
 	if begins = p.deletion.Begin(stage, p.Now); begins {
 		p.recordDeletion()
@@ -34,17 +34,17 @@ func (p *Scope) since(stage string) (at time.Time, begins bool) {
 	return p.deletion.Stages[stage].Start, begins
 }
 
-// recordDeletion decides what the pool stores of its deletion: nothing while it is not being deleted, and nothing of another deletion,
-// which comes from a backup that was made during one.
+// recordDeletion sets the record of the deletion. It removes it when the pool is not being deleted, and removes the record of another
+// deletion, which comes from a backup.
 func (p *Scope) recordDeletion() {
 	for key, to := range p.deletion.Changes(p.State.Annotations) {
 		p.ChangeAnnotation(key, to)
 	}
 }
 
-// drainAll drains the Nodes before the instances are deleted. The start is recorded before the first Node is cordoned, so that the limit
-// counts from there in every process. A pool must not wait for ever for a cluster that is gone without a record of that, or for Nodes of
-// which it is not known whether they are gone; but a long drain is not given up because the connection or the process is restarted.
+// drainAll drains the Nodes before the instances are deleted. The start is recorded before the first Node is cordoned, so that every
+// process counts the limit from there. A pool must not wait forever for a cluster that is gone without a record of that, or for Nodes whose
+// existence is unknown; but a restart of the connection or the process must not end a long drain.
 func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 	if !p.wantsDrain() {
 		p.mem().release(nil)
@@ -83,14 +83,14 @@ func (p *Scope) drainAll(ctx context.Context) (bool, error) {
 }
 
 // wantsDrain reports whether the Nodes are drained before the instances are deleted: not when the instances are gone, are being deleted or
-// belong to another controller, and not when the cluster is being deleted too. Where Machines represent the instances, the Machine
-// controller has drained their Nodes, and Nodes are left only of instances that never had a Machine.
+// belong to another controller, and not when the cluster is being deleted too. If Machines represent the instances, the Machine controller
+// has drained their Nodes, and only Nodes of instances that never had a Machine are left.
 func (p *Scope) wantsDrain() bool {
 	return !p.excludes(contract.ExcludeDrain) && (!p.nodesKnown || p.workload.Drainer != nil) && p.hasNodes() && p.nodesMatter() &&
 		!p.infrastructure.Foreign && p.instancesStay()
 }
 
-// instancesStay reports whether nothing has ended the instances yet, as far as is known.
+// instancesStay reports whether the instances are not known to be gone or being deleted.
 func (p *Scope) instancesStay() bool {
 	e := p.infrastructure
 	return (e.Presence == external.Present || e.Presence == external.Unread) && !engine.IsGoing(e, p.mem().requested)
@@ -113,15 +113,15 @@ func (p *Scope) deleteBootstrap(ctx context.Context) (bool, error) {
 	return p.deleteReferenced(ctx, p.bootstrap, "", contract.ReasonWaitingForBootstrapDeletion)
 }
 
-// deleteReferenced deletes a referenced object. lost is that of engine.Removal.
+// deleteReferenced deletes a referenced object; see engine.Removal for lost.
 func (p *Scope) deleteReferenced(ctx context.Context, e external.Object, lost, reason string) (bool, error) {
 	return p.Remove(ctx, e, engine.Removal{Reason: reason, Lost: lost, Deletions: &p.mem().requested, Confirm: p.ConfirmAbsent})
 }
 
-// deleteAllNodes deletes the recorded Nodes when the instances are gone. Its limit counts from then on, not from the deletion of the pool:
-// instances take minutes to go. A Node that joined late is recorded first.
+// deleteAllNodes deletes the recorded Nodes after the instances are gone. Its limit counts from then, not from the deletion of the pool,
+// because the deletion of instances takes minutes. A Node that joined late is recorded first.
 func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
-	if !p.nodesMatter() || !p.hasNodes() || p.infrastructure.Foreign { // another controller's instances stay, and their Nodes with them
+	if !p.nodesMatter() || !p.hasNodes() || p.infrastructure.Foreign { // another controller's instances and their Nodes are retained
 		return true, nil
 	}
 	limit := p.State.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
@@ -137,7 +137,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	return over, nil
 }
 
-// deleteRecordedNodes deletes the Nodes of the pool that the stored status names with their UIDs.
+// deleteRecordedNodes deletes the pool's Nodes that are in the stored status with their UIDs.
 func (p *Scope) deleteRecordedNodes(ctx context.Context) {
 	recorded := sets.New(p.State.Nodes...)
 	nodes := slices.DeleteFunc(p.instances.free(), func(node *corev1.Node) bool { return !recorded.Has(noderef.RefTo(node)) })
@@ -152,5 +152,5 @@ func (p *Scope) deleteRecordedNodes(ctx context.Context) {
 	p.Wait(contract.ReasonDeletingNode, message)
 }
 
-// hasNodes reports whether the pool has Nodes, or may have some of which nothing is known now.
+// hasNodes reports whether the pool has Nodes, or may have some that are unknown now.
 func (p *Scope) hasNodes() bool { return len(p.instances.free()) > 0 || p.missed != "" }

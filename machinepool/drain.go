@@ -21,7 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// drain continues the drains of Nodes, and returns how many of these are not over. All are cordoned first, so that no pod moves from one
+// drain continues the drains of Nodes, and returns how many are not finished. All Nodes are cordoned first, so that no pod moves from one
 // leaving Node to another. Nodes that are drained, or whose limit is reached, get the annotation contract.DrainedAnnotation.
 func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node) (left int, err error) {
 	p.mem().workload = p.workload
@@ -42,8 +42,8 @@ func (p *Scope) drain(ctx context.Context, nodes []*corev1.Node) (left int, err 
 	return len(keep), err
 }
 
-// advance continues the drain of one Node, and reports whether it is over and the Node says so. The limit counts from the Node's own record
-// of the begin.
+// advance continues the drain of one Node, and reports whether it is finished and the Node has the annotation. The limit counts from the
+// start that is recorded on the Node.
 func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 	if p.isYetToBegin(node) || p.env.frame.Writer.Behind(node) {
 		return false, nil // its event is on the way, and may show that its marks were removed
@@ -67,7 +67,7 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 	return true, nil
 }
 
-// empties continues to empty a Node whose drain began at a time, and reports whether it has neither Pods nor volumes to wait for.
+// empties continues the drain of a Node that began at a time, and reports whether there are no Pods and volumes left to wait for.
 func (p *Scope) empties(ctx context.Context, node *corev1.Node, began time.Time) (bool, error) {
 	p.mem().draining[node.Name] = p.mem().draining[node.Name] // zero until its volumes are waited for
 	policy := p.env.options.Policy
@@ -93,7 +93,7 @@ func marksDrained(node *corev1.Node) bool {
 	return node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 }
 
-// volumesGone reports whether a Node without pods has no volume to wait for: when an instance is deleted with a volume attached, the pods'
+// volumesGone reports whether a Node without pods has no volume to wait for: if an instance is deleted with a volume attached, the pods'
 // replacements wait for that volume for minutes. Rule: Cluster API's Machine controller.
 func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error) {
 	if p.workload.Volumes == nil || p.excludes(contract.ExcludeVolumeDetach) {
@@ -119,18 +119,18 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	return result.Done, err
 }
 
-// awaits keeps what the drain of a Node waits for, where it is the first one.
+// awaits stores what the drain of a Node waits for, if it is the first one.
 func (p *Scope) awaits(node *corev1.Node, what string) {
 	if p.waiting == "" && what != "" {
 		p.waiting = "; waiting for Node " + node.Name + ":\n" + what
 	}
 }
 
-// cordonedByPool ends the value of contract.DrainStartedAnnotation on a Node that a pool has cordoned, because its instance was about to
-// leave. A Node without it is not uncordoned when its instance stays.
+// cordonedByPool is the suffix of contract.DrainStartedAnnotation on a Node that a pool has cordoned because its instance was leaving. A
+// Node without it is not uncordoned when its instance stays.
 const cordonedByPool = " cordoned"
 
-// marks are the annotations of a Node that leaves.
+// marks returns the annotations of a leaving Node.
 func marks() []string { return []string{contract.DrainStartedAnnotation, contract.DrainedAnnotation} }
 
 // hasMark reports whether a Node has a mark.
@@ -138,8 +138,8 @@ func hasMark(node *corev1.Node) bool {
 	return slices.ContainsFunc(marks(), func(key string) bool { return metav1.HasAnnotation(node.ObjectMeta, key) })
 }
 
-// drainStarted returns when the drain of a Node began, by its own record, zero before, and whether the pool cordoned the Node. A drain
-// whose start is yet to come begins anew: a process whose clock was ahead has recorded it, and its limit would end as much later.
+// drainStarted returns the recorded start of a Node's drain, zero before, and whether the pool cordoned the Node. A start in the future is
+// ignored, so that the drain begins anew: a process whose clock was ahead has recorded it, and the limit would end as much later.
 func (p *Scope) drainStarted(node *corev1.Node) (at time.Time, ours bool) {
 	text, ours := strings.CutSuffix(node.Annotations[contract.DrainStartedAnnotation], cordonedByPool)
 	at, err := time.Parse(time.RFC3339, text)
@@ -149,15 +149,15 @@ func (p *Scope) drainStarted(node *corev1.Node) (at time.Time, ours bool) {
 	return at, ours && err == nil
 }
 
-// isYetToBegin reports whether the drain of a Node has no record of the begin from which every process counts the limit, or the pool has to
-// cordon the Node. The first cordon is the pool's, with its mark. What others uncordon after that is up to the Drainer, unless the Node is
-// marked as drained: that has to go with the same patch, or the provider deletes an instance that may have Pods again.
+// isYetToBegin reports whether the start of a Node's drain, from which every process counts the limit, is not recorded, or the pool must
+// cordon the Node. The first cordon is the pool's, with its mark. After that, the Drainer handles uncordoned Nodes, unless the Node is
+// marked as drained: that mark must be removed in the same patch, or the provider deletes an instance that may have Pods again.
 func (p *Scope) isYetToBegin(node *corev1.Node) bool {
 	began, ours := p.drainStarted(node)
 	return began.IsZero() || !node.Spec.Unschedulable && (!ours || marksDrained(node))
 }
 
-// beginDrains records on Nodes that their drains begin, and cordons those that are not, in one patch for each.
+// beginDrains records the start of drains on Nodes, and cordons the Nodes, in one patch for each.
 func (p *Scope) beginDrains(ctx context.Context, nodes []*corev1.Node) error {
 	due := slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool {
 		return !p.isYetToBegin(node) || p.env.frame.Writer.Behind(node)
@@ -175,7 +175,7 @@ func (p *Scope) beginDrains(ctx context.Context, nodes []*corev1.Node) error {
 	})
 }
 
-// sayDrained records on a Node that it was drained, for the provider, which may then delete the instance.
+// sayDrained marks a Node as drained, so that the provider may delete the instance.
 func (p *Scope) sayDrained(ctx context.Context, node *corev1.Node) error {
 	return p.writeMarks(ctx, node, map[string]any{contract.DrainedAnnotation: string(node.UID)}, nil)
 }
@@ -192,8 +192,8 @@ func (p *Scope) removeMarks(ctx context.Context, node *corev1.Node) error {
 	return p.writeMarks(ctx, node, annotations, spec)
 }
 
-// writeMarks writes annotations and the specification of a Node, if the Node is as it was read: whoever removes its marks or uncordons it
-// meanwhile has the last word.
+// writeMarks writes annotations and the spec of a Node on the version that was read, so that it does not overwrite another writer who
+// removes its marks or uncordons it.
 func (p *Scope) writeMarks(ctx context.Context, node *corev1.Node, annotations, spec map[string]any) error {
 	body := map[string]any{"metadata": map[string]any{
 		"uid": node.UID, "resourceVersion": node.ResourceVersion, "annotations": annotations,

@@ -29,10 +29,10 @@ func indexKeys(state *contract.MachinePoolState, cluster types.NamespacedName, r
 	return keys
 }
 
-// labelKey is that of the objects which a provider labels with the pool's name.
+// labelKey is the key of objects that a provider labels with the pool's name.
 func labelKey(value string) string { return "label:" + value }
 
-// indexPools registers the indexes of pools, and of Machines where those are known, with the cache.
+// indexPools registers the indexes of pools, and of Machines if their kind is set, with the cache.
 func (r *Reconciler) indexPools(ctx context.Context) error {
 	err := r.frame.Index(ctx, func(state *contract.MachinePoolState) []string {
 		return indexKeys(state, r.clusterOf(state), r.options.Matching)
@@ -49,13 +49,13 @@ func (r *Reconciler) poolsOf(ctx context.Context, kind, obj client.Object) []rec
 	return append(r.frame.Referring(ctx, kind, obj), r.labelled(ctx, obj)...)
 }
 
-// labelled returns the pools with whose name an object is labelled.
+// labelled returns the pools whose name is in the label of an object.
 func (r *Reconciler) labelled(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.frame.ByKey(ctx, obj.GetNamespace(), labelKey(obj.GetLabels()[contract.PoolNameLabel]))
 }
 
-// poolsOfNode maps an event about a Node to the pools of its namespace that list its instance, in whatever cluster, or had it recorded by
-// name; an event of the cluster of the manager itself to those of all namespaces.
+// poolsOfNode maps an event about a Node to the pools of its namespace that list its instance, in any cluster, or have recorded its name;
+// an event of the manager's own cluster to those of all namespaces.
 func (r *Reconciler) poolsOfNode(ctx context.Context, cluster types.NamespacedName, nodes ...*corev1.Node) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, node := range nodes {
@@ -100,20 +100,20 @@ func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.
 	return identity
 }
 
-// machineKeys are the keys under which a Machine is found that has the label of a pool or is controlled by one, or claims a Node.
+// machineKeys returns the keys of a Machine that has the label of a pool, is controlled by one, or claims a Node.
 func (r *Reconciler) machineKeys(obj client.Object) (keys []string) {
-	for _, pool := range r.frame.ControllerOf(obj) { // the label may have been taken, and the pool gives it back
+	for _, pool := range r.frame.ControllerOf(obj) { // the label may have been removed, and the pool restores it
 		keys = append(keys, labelKey(contract.LabelValue(pool.Name)))
 	}
 	keys = append(keys, labelKey(obj.GetLabels()[contract.PoolNameLabel]))
 	var m contract.MachineState
 	if err := r.kinds.Machine.Adapter.Read(obj, &m); err != nil {
-		return keys // it reports itself what is wrong with it
+		return keys // its own pass reports the error
 	}
 	return append(keys, engine.NodeKeys(r.clusterOfMachine(&m), m.ProviderID, m.Node.Name, r.options.Matching)...)
 }
 
-// clusterOfMachine is the workload cluster of a Machine.
+// clusterOfMachine returns the workload cluster of a Machine.
 func (r *Reconciler) clusterOfMachine(m *contract.MachineState) types.NamespacedName {
 	return r.workloads.ClusterOf(m.Key.Namespace, cmp.Or(m.ClusterName, m.Labels[contract.ClusterNameLabel]))
 }
@@ -124,9 +124,9 @@ func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules
 	return recorded || rules.Same(m.ProviderID, node.Spec.ProviderID)
 }
 
-// leaveToMachines finds the instances that are to leave, and all in a deletion, whose Node a Machine claims: its controller handles them,
-// be it the pool's own or not, and looks again later: the event of a Machine that claims a Node no more may wake no pool. Where Machines
-// cannot be read, the pool handles no Node.
+// leaveToMachines finds the leaving instances, or all in a deletion, whose Node a Machine claims: the controller of that Machine, the
+// pool's own or not, handles them. It requests another pass, because the event of a Machine that no longer claims a Node may wake no pool.
+// If Machines cannot be read, the pool handles no Node.
 func (p *Scope) leaveToMachines(ctx context.Context) (err error) {
 	for i := range p.instances {
 		one := &p.instances[i]

@@ -16,12 +16,12 @@ import (
 
 // infrastructureFacts are the inputs of decideInfrastructure.
 type infrastructureFacts struct {
-	Kind        string // that of the pool
+	Kind        string // of the pool
 	External    external.Object
 	Pool        contract.InfraMachinePoolState // read when External is Present
-	Provisioned bool                           // reported before: it never goes back
+	Provisioned bool                           // reported before; it is never reset
 	Deleting    bool
-	// Known are the provider IDs that the pool has, and Observed how many instances it has recorded.
+	// Known are the pool's stored provider IDs, and Observed is the recorded number of instances.
 	Known    []string
 	Observed contract.Opt[int32]
 	Rules    noderef.Rules
@@ -29,13 +29,13 @@ type infrastructureFacts struct {
 
 // infrastructureDecision is the result of decideInfrastructure.
 type infrastructureDecision struct {
-	// IDs are the provider IDs to record, sorted and each instance once; absent when those of the pool stay.
+	// IDs are the provider IDs to record, sorted and without duplicates; absent when those of the pool do not change.
 	IDs contract.Opt[[]string]
-	// Complete says that the IDs, recorded or to be recorded, are all instances that there are, as far as the provider says.
+	// Complete: the IDs are all instances that exist, according to the provider.
 	Complete bool
-	// Replicas is how many instances the provider has, absent when it does not say.
+	// Replicas is the provider's number of instances, absent when it reports none.
 	Replicas contract.Opt[int32]
-	// Provisioned says that the group exists, or once did.
+	// Provisioned: the group exists, or once did.
 	Provisioned bool
 	// MachineKind is the kind of the InfraMachines that represent instances, empty for none.
 	MachineKind string
@@ -43,11 +43,11 @@ type infrastructureDecision struct {
 	Failure     engine.Failure
 }
 
-// decideInfrastructure applies the contract: no value is copied before the provider reports the group as provisioned; afterwards values are
-// copied in every pass, also from a provider that reports it as not provisioned while it scales (cluster-api-provider-azure#4982). A
-// missing list has no meaning unless the provider reports that there are no instances, and an empty list beside existing instances means
-// that their IDs are not known yet (contract.InfraMachinePoolState.Listed). A provider that stops reporting a number has not reported
-// zero. A deletion takes no ID back, and waits for no report (inDeletion). Rule: contract page "InfraMachinePool".
+// decideInfrastructure applies the contract: no value is copied before the provider reports the group as provisioned. Afterwards values are
+// copied in every pass, even from a provider that reports it as not provisioned while it scales (cluster-api-provider-azure#4982). A
+// missing list has no meaning unless the provider reports that there are no instances, and an empty list while instances exist means that
+// their IDs are not known yet (contract.InfraMachinePoolState.Listed). A number that is no longer reported is not zero. In a deletion no ID
+// is removed, and no report is waited for (inDeletion). Rule: contract page "InfraMachinePool".
 func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	d := infrastructureDecision{Provisioned: f.Provisioned}
 	if f.External.Presence == external.NotReferenced {
@@ -91,9 +91,9 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	return d
 }
 
-// inDeletion returns the provider IDs to record in a deletion, absent when those of the pool stay: the deletion of the group ends all
-// instances that were ever named, also those of a list of before the group is provisioned, and those that a list in another form no longer
-// names. Their Nodes are to be drained and deleted.
+// inDeletion returns the provider IDs to record in a deletion, absent when those of the pool do not change. The deletion of the group ends
+// all instances that were ever listed, including those of a list from before the group is provisioned, and those missing in a list with
+// another form of IDs. Their Nodes must be drained and deleted.
 func (f *infrastructureFacts) inDeletion(listed []string) contract.Opt[[]string] {
 	all := instanceIDs(slices.Concat(f.Known, listed), f.Rules)
 	if unacceptable(all, f.Pool.Replicas) != "" || sameInstances(all, f.Known, f.Rules) {
@@ -102,7 +102,7 @@ func (f *infrastructureFacts) inDeletion(listed []string) contract.Opt[[]string]
 	return contract.Some(all)
 }
 
-// missingInfrastructure is the failure of a pool whose infrastructure object was deleted; it ends when the object is back.
+// missingInfrastructure is the failure of a pool whose infrastructure object was deleted; it ends when the object exists again.
 func missingInfrastructure(f infrastructureFacts) engine.Failure {
 	if f.External.Presence != external.Absent || !f.Provisioned || f.Deleting {
 		return engine.Failure{}
@@ -111,10 +111,10 @@ func missingInfrastructure(f infrastructureFacts) engine.Failure {
 		"MachinePool infrastructure resource %s with name %q has been deleted after being ready", f.External.Ref.Kind, f.External.Ref.Name)}
 }
 
-// maxProviderIDLength is the limit in cluster.x-k8s.io/v1beta2. A longer ID would have the whole write refused.
+// maxProviderIDLength is the limit in cluster.x-k8s.io/v1beta2. The API server rejects a whole write for a longer ID.
 const maxProviderIDLength = 512
 
-// unacceptable says which value of a provider a pool cannot hold, empty when it can hold all of them.
+// unacceptable describes the provider's value that a pool cannot store, empty when it can store all.
 func unacceptable(ids []string, replicas contract.Opt[int32]) string {
 	if n := replicas.Or(0); n < 0 {
 		return fmt.Sprintf("status.replicas is %d", n)
@@ -159,7 +159,7 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	return nil
 }
 
-// observeBootstrap reads the BootstrapConfig, becomes its controller and copies the name of its data.
+// observeBootstrap reads the BootstrapConfig, becomes its controller and copies the name of its data Secret.
 func (p *Scope) observeBootstrap(ctx context.Context) error {
 	facts := engine.BootstrapFacts{
 		Kind: p.env.kinds.Pool.GVK.Kind, Named: namesData(&p.State.Template.MachineSpec),
@@ -186,7 +186,7 @@ func (p *Scope) observeBootstrap(ctx context.Context) error {
 	return nil
 }
 
-// namesData reports whether a template names the Secret with its data. The empty name counts where there is no config that could name one.
+// namesData reports whether a template names the Secret with its data. The empty name counts if there is no config that could name one.
 func namesData(template *contract.MachineSpec) bool {
 	name, found := template.DataSecretName.Get()
 	return found && (name != "" || template.Bootstrap.IsZero())

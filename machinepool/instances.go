@@ -12,11 +12,11 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// standing is how the list of the provider, the Nodes that there are and the record of the pool agree about an instance.
+// standing is the state of an instance according to the provider's list, the Nodes and the record of the pool.
 type standing uint8
 
 const (
-	// An instance that is missing, ambiguous or claimed is listed. It has no Node, several, and one that belongs to another object, or to
+	// missing, ambiguous and claimed instances are listed. They have no Node, several Nodes, or a Node that belongs to another object, or to
 	// none until a person has resolved the conflict.
 	missing standing = iota
 	ambiguous
@@ -24,27 +24,27 @@ const (
 	// here: it is listed, and has its Node.
 	here
 	// retired: its Node is recorded, and it is not listed any more. Only the recorded Node, with the same UID, is retired, and only while no
-	// other object names its instance.
+	// other object claims its instance.
 	retired
-	// moved: its Node is recorded, and another object names it.
+	// moved: its Node is recorded, and another object claims it.
 	moved
-	// missed: its Node is recorded, and the index does not have that.
+	// missed: its Node is recorded, and missing in the index.
 	missed
-	// kept: its Node stays recorded, and nothing is done about it.
+	// kept: its Node stays recorded, and is not touched.
 	kept
 )
 
-// instance is one that the provider lists, or one whose Node the pool has recorded.
+// instance is an instance that the provider lists, or whose Node the pool has recorded.
 type instance struct {
 	Standing standing
-	ID       string           // as it is listed, empty for one that is not
-	Node     *corev1.Node     // nil without one
-	Ref      contract.NodeRef // how the Node is recorded
-	// OfMachine: a Machine claims the Node, and its controller handles it when it leaves. It is known of Nodes that leave or are retired.
+	ID       string           // as listed; empty for one that is not listed
+	Node     *corev1.Node     // nil if there is none
+	Ref      contract.NodeRef // the record of the Node
+	// OfMachine: a Machine claims the Node, and its controller handles it when it leaves. It is set only for Nodes that leave or are retired.
 	OfMachine bool
 }
 
-// instances are those of a pool, each once, sorted by their Nodes' names, then by their IDs.
+// instances are the instances of a pool without duplicates, sorted by their Nodes' names, then by their IDs.
 type instances []instance
 
 // in returns the instances with one of these standings.
@@ -58,12 +58,12 @@ func (all instances) nodes() []*corev1.Node {
 	return mapped(all, func(one instance) *corev1.Node { return one.Node })
 }
 
-// free are the Nodes that the pool handles in its deletion: all but those that Machines claim.
+// free returns the Nodes that the pool handles in its deletion: all but those that Machines claim.
 func (all instances) free() []*corev1.Node {
 	return slices.DeleteFunc(all.in(here, retired), func(one instance) bool { return one.OfMachine }).nodes()
 }
 
-// retireNone keeps the recorded Nodes that would be retired or given up.
+// retireNone keeps the recorded Nodes that would be retired or moved.
 func (all instances) retireNone() {
 	for i := range all {
 		if all[i].Standing == retired || all[i].Standing == moved {
@@ -72,15 +72,15 @@ func (all instances) retireNone() {
 	}
 }
 
-// refs are the Nodes to record, sorted by name: those of the instances, and those that were recorded and are still there. The limit of the
-// schema, 10,000, is twice what one cluster of Kubernetes can have.
+// refs returns the Nodes to record, sorted by name: those of the instances, and recorded ones that still exist. The limit of the schema,
+// 10,000, is twice what one cluster of Kubernetes can have.
 func (all instances) refs() []contract.NodeRef {
 	refs := mapped(all.in(here, retired, kept), func(one instance) contract.NodeRef { return one.Ref })
 	return slices.CompactFunc(refs, func(a, b contract.NodeRef) bool { return a.Name == b.Name })
 }
 
-// instanceIDs returns the provider IDs of a list, each instance once, sorted. What names no instance is left out. Providers list
-// instances in any order, and some more than once: neither means anything.
+// instanceIDs returns the provider IDs of a list, sorted, without duplicates and without IDs that identify no instance. Providers list
+// instances in any order, and some more than once.
 func instanceIDs(list []string, rules noderef.Rules) []string {
 	ids := slices.Clone(list)
 	slices.Sort(ids)
@@ -93,7 +93,7 @@ func instanceIDs(list []string, rules noderef.Rules) []string {
 	})
 }
 
-// sameInstances says whether two lists name the same instances.
+// sameInstances reports whether two lists contain the same instances.
 func sameInstances(a, b []string, rules noderef.Rules) bool {
 	return slices.Equal(instanceIDs(a, rules), instanceIDs(b, rules))
 }
@@ -106,12 +106,12 @@ type instanceFacts struct {
 	// Recorded are the Nodes of earlier passes.
 	Recorded []contract.NodeRef
 	Nodes    noderef.Lookup
-	// Claims are those of others; nil when there are none.
+	// Claims are the claims of others; nil when there are none.
 	Claims noderef.Claims
 	Rules  noderef.Rules
 }
 
-// findInstances finds the instances of a pool and their Nodes. Every pass does it for all of them: a Node may no longer be Ready, or may
+// findInstances finds the instances of a pool and their Nodes. Every pass does this for all of them: a Node may no longer be Ready, or may
 // have been replaced under its name.
 func findInstances(f instanceFacts) instances {
 	recorded := make(map[string]contract.NodeRef, len(f.Recorded))
@@ -129,7 +129,7 @@ func findInstances(f instanceFacts) instances {
 		}
 	}
 	for _, ref := range f.Recorded {
-		if node := f.Nodes.ByName(ref.Name); node == nil || !nodes.Has(node.UID) { // otherwise it is listed, also one that registered again
+		if node := f.Nodes.ByName(ref.Name); node == nil || !nodes.Has(node.UID) { // otherwise it is listed, even if it registered again
 			all = append(all, f.recorded(ref, node, listed))
 		}
 	}
@@ -156,9 +156,9 @@ func (f *instanceFacts) listed(id string, recorded map[string]contract.NodeRef) 
 	return one
 }
 
-// recorded decides about a recorded Node that is not one of the listed instances'. node has its name now, nil for none.
+// recorded decides about a recorded Node of no listed instance. node is the present Node with its name, or nil.
 func (f *instanceFacts) recorded(ref contract.NodeRef, node *corev1.Node, listed sets.Set[string]) instance {
-	if node == nil || ref.UID == "" || node.UID != ref.UID { // a Node that has its name now is another one
+	if node == nil || ref.UID == "" || node.UID != ref.UID { // another Node has its name now
 		return instance{Standing: missed, Ref: ref}
 	}
 	one := instance{Standing: retired, Node: node, Ref: ref}
@@ -171,7 +171,7 @@ func (f *instanceFacts) recorded(ref contract.NodeRef, node *corev1.Node, listed
 	return one
 }
 
-// claimedByOthers reports whether another object names the instance of a Node: the instance has moved there.
+// claimedByOthers reports whether another object claims the instance of a Node: the instance has moved there.
 func (f *instanceFacts) claimedByOthers(node *corev1.Node) bool {
 	return f.Claims != nil && slices.ContainsFunc(f.Claims(node), func(other noderef.Identity) bool {
 		return other.Machine != f.Pool && f.Rules.Same(other.ProviderID, node.Spec.ProviderID)

@@ -20,17 +20,17 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// act is what a pool that lives does about an instance and its Node.
+// act is the action for an instance and its Node in a pool that is not being deleted.
 type act uint8
 
 const (
-	// letBe: nothing is to be done.
+	// letBe: no action.
 	letBe act = iota
-	// servesAgain: the Node loses its marks, and is uncordoned if the pool cordoned it: its instance stays.
+	// servesAgain: the marks are removed from the Node, and it is uncordoned if the pool cordoned it, because its instance stays.
 	servesAgain
-	// isMachines: the instance is about to leave, and the controller of the Machine that claims its Node does the rest.
+	// isMachines: the instance is leaving, and the controller of the Machine that claims its Node does the rest.
 	isMachines
-	// drains, saysDrained without a drain, deletes: that is done to the Node.
+	// drains: the Node is drained. saysDrained: it is marked as drained without a drain. deletes: it is deleted.
 	drains
 	saysDrained
 	deletes
@@ -38,13 +38,13 @@ const (
 	goes
 )
 
-// leavingFacts are what decides about all instances alike.
+// leavingFacts are the facts for the decisions about all instances.
 type leavingFacts struct {
-	// Leaving reports whether a Node of an instance is about to leave, and Drained whether a Node was drained.
+	// Leaving reports whether the instance of a Node is leaving; Drained reports whether a Node was drained.
 	Leaving, Drained func(*corev1.Node) bool
-	// Listed: the instances that are counted are those that the provider lists.
+	// Listed: the counted instances are those that the provider lists.
 	Listed bool
-	// CanDrain is false without a Drainer; Excluded: by annotation of the pool.
+	// CanDrain is false without a Drainer. Excluded: an annotation of the pool excludes drains.
 	CanDrain, Excluded bool
 }
 
@@ -52,14 +52,14 @@ func (f leavingFacts) decide(one instance) act {
 	switch {
 	case one.Standing == here:
 		return f.decideListed(one.Node, one.OfMachine)
-	case one.Standing == retired && !one.OfMachine: // a Machine's controller handles its Node, whatever becomes of the pool's record
+	case one.Standing == retired && !one.OfMachine: // a Machine's controller handles its Node, even if the pool no longer records it
 		return f.decideRetired(one.Node)
 	}
-	return letBe // it has no Node, or one that the pool leaves alone
+	return letBe // it has no Node, or one that the pool must not touch
 }
 
-// decideListed: the Node of an instance that is about to leave is drained. Where drains are excluded it is reported as drained at once,
-// because what has marked it may wait for that.
+// decideListed decides about a listed instance: the Node of a leaving one is drained. If drains are excluded it is marked as drained at
+// once, because the program that marked it may wait for that.
 func (f leavingFacts) decideListed(node *corev1.Node, ofMachine bool) act {
 	switch leaves := f.Leaving(node); {
 	case node.DeletionTimestamp != nil:
@@ -76,8 +76,8 @@ func (f leavingFacts) decideListed(node *corev1.Node, ofMachine bool) act {
 	return letBe
 }
 
-// decideRetired: the Node of an instance that has left is deleted, and drained before that while its kubelet still answers: the instance
-// may still run, with its pods.
+// decideRetired decides about an instance that is no longer listed: its Node is deleted. It is drained before that while its kubelet still
+// responds, because the instance may still run, with its pods.
 func (f leavingFacts) decideRetired(node *corev1.Node) act {
 	switch {
 	case node.DeletionTimestamp != nil:
@@ -88,9 +88,9 @@ func (f leavingFacts) decideRetired(node *corev1.Node) act {
 	return deletes
 }
 
-// removeNodes drains the Nodes of instances that leave, deletes those whose instance has left, and removes the marks of those that stay.
-// The API server confirms which instances are listed: the first list of a process may be older than what the process before it has read,
-// and a provider may already have read that a Node was drained.
+// removeNodes drains the Nodes of leaving instances, deletes Nodes whose instance is no longer listed, and removes the marks of those that
+// stay. The API server confirms the list of instances first: the first list of a process may be older than the one that an earlier process
+// has read, and a provider may already have read that a Node was drained.
 func (p *Scope) removeNodes(ctx context.Context) error {
 	if !p.nodesKnown {
 		return nil
@@ -116,7 +116,7 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 		p.eachNode(nodes[servesAgain], func(node *corev1.Node) error { return p.removeMarks(ctx, node) }))
 }
 
-// reportLeaving adds what the Nodes that leave wait for to the problems of the pass.
+// reportLeaving adds the reasons that leaving Nodes wait for to the problems of the pass.
 func (p *Scope) reportLeaving(nodes map[act][]*corev1.Node) {
 	namesOf := func(do act) []string { return mapped(nodes[do], (*corev1.Node).GetName) }
 	p.problems.add(contract.ReasonNotReady, "With a Node that is being drained", namesOf(drains), p.waiting)
@@ -127,8 +127,8 @@ func (p *Scope) reportLeaving(nodes map[act][]*corev1.Node) {
 	}
 }
 
-// infrastructureIsCurrent asks the API server whether the InfraMachinePool is as this pass has read it from the cache. If it is not, its
-// event is on the way.
+// infrastructureIsCurrent confirms with the API server that the InfraMachinePool is as this pass has read it from the cache. Otherwise an
+// event will follow.
 func (p *Scope) infrastructureIsCurrent(ctx context.Context) (bool, error) {
 	read := p.infrastructure.Object
 	if read == nil {
@@ -153,14 +153,14 @@ func (p *Scope) excludes(key string) bool {
 	return excluded
 }
 
-// wasDrained reports whether a Node says that it was drained. What a Node says that this process has written since may be what it has
-// removed. Where Nodes are drained, one that was uncordoned since is not drained: pods may be on it again.
+// wasDrained reports whether a Node is marked as drained. A mark on a Node that this process has written since does not count, because the
+// write may have removed it. If Nodes are drained, a Node that was uncordoned since does not count either, because it may have pods again.
 func (p *Scope) wasDrained(node *corev1.Node) bool {
 	return (node.Spec.Unschedulable || !p.canDrain()) && !p.env.frame.Writer.Behind(node) &&
 		marksDrained(node)
 }
 
-// propagate sends each Node that lacks something of the template one patch, which only applies to the Node that was read. Where Machines
+// propagate sends each Node that lacks values of the template one patch, which applies only to the version that was read. If Machines
 // represent the instances, the Machine controller does that.
 func (p *Scope) propagate(ctx context.Context) error {
 	if !p.nodesKnown || p.ledByMachines() {
@@ -183,14 +183,14 @@ func (p *Scope) propagate(ctx context.Context) error {
 	})
 }
 
-// eachNode writes Nodes.
+// eachNode calls a function for several Nodes.
 func (p *Scope) eachNode(nodes []*corev1.Node, do func(*corev1.Node) error) error {
 	_, err := each(p, nodes, do)
 	return err
 }
 
-// deleteNodes deletes Nodes. In a pool that lives, a Node is deleted only as it was read: since then its kubelet may answer again, or
-// another process may have uncordoned it.
+// deleteNodes deletes Nodes. In a pool that is not being deleted, a Node is deleted only in the version that was read: its kubelet may
+// respond again, or another process may have uncordoned it.
 func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 	staying := slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool { return node.DeletionTimestamp != nil })
 	deleted, err := each(p, staying, func(node *corev1.Node) error {
@@ -202,8 +202,8 @@ func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 	return err
 }
 
-// deleteOne requests the deletion of an object by its UID. asRead: only while it is unchanged since it was read. The error for an object
-// that is gone matches engine.ErrStale.
+// deleteOne requests the deletion of an object by its UID. asRead: only in the version that was read. The error for an object that is gone
+// matches engine.ErrStale.
 func deleteOne(ctx context.Context, c client.Client, name string, obj client.Object, asRead bool) error {
 	only := client.Preconditions{UID: new(obj.GetUID())}
 	if asRead {
@@ -219,13 +219,13 @@ func deleteOne(ctx context.Context, c client.Client, name string, obj client.Obj
 	return nil
 }
 
-// isOld reports whether an error only means that an object is not as it was read, and must be read again soon.
+// isOld reports whether an error only means that an object has changed, and must be read again soon.
 func isOld(err error) bool {
 	return errors.Is(err, engine.ErrStale) || errors.Is(err, cluster.ErrNodeChanged) || apierrors.IsConflict(err)
 }
 
-// each calls a function for several objects, and returns those for which it succeeds. For an error that only means that an object must be
-// read again, it requests another pass. After a request that was not answered in time it ends: each further one could last as long.
+// each calls a function for several objects, and returns those for which it succeeds. After an error that only means that an object must be
+// read again, it requests another pass. It ends after a request that timed out, because each further one could take as long.
 func each[T any](p *Scope, all []T, do func(T) error) (done []T, failed error) {
 	for _, one := range all {
 		err := do(one)
@@ -244,7 +244,7 @@ func each[T any](p *Scope, all []T, do func(T) error) (done []T, failed error) {
 	return done, failed
 }
 
-// mapped returns something of each object, such as its name, in their order.
+// mapped returns the results of a function for each object, in order.
 func mapped[T, R any](all []T, of func(T) R) []R {
 	some := make([]R, 0, len(all))
 	for _, one := range all {

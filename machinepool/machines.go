@@ -29,21 +29,21 @@ import (
 // machine is a Machine that represents an instance.
 type machine = children.Child[contract.MachineState]
 
-// machines are those of a pool.
+// machines are the Machines of a pool.
 type machines struct {
 	own []machine // sorted by name
-	// infra are the InfraMachines by name, those of others included; nil while they are not known. gvk is their kind.
+	// infra are the InfraMachines by name, including those of others; nil while they are unknown. gvk is their kind.
 	infra map[string]infraMachine
 	gvk   schema.GroupVersionKind
-	// instances are the keys of those which the pool's InfraMachines stand for.
+	// instances are the keys of the instances that the pool's InfraMachines represent.
 	instances sets.Set[string]
 }
 
-// infraMachine is the object of a provider for one instance. Ours: it is one of the pool. Wanted: it is to have a Machine.
+// infraMachine is the object of a provider for one instance. Ours: it belongs to the pool. Wanted: it needs a Machine.
 type infraMachine struct{ Ours, Wanted bool }
 
 // ledByMachines reports whether Machines represent the instances, so that the Machine controller handles their Nodes. While the
-// InfraMachinePool is not known, as at the start of a process, existing Machines decide that.
+// InfraMachinePool is unread, as at the start of a process, existing Machines decide that.
 func (p *Scope) ledByMachines() bool {
 	if p.machineKind != "" || p.infrastructure.Usable() || !p.env.kinds.makesMachines() {
 		return p.machineKind != "" && p.env.kinds.makesMachines()
@@ -51,8 +51,8 @@ func (p *Scope) ledByMachines() bool {
 	return p.machines == nil || len(p.machines.own) > 0
 }
 
-// isOurs reports whether an InfraMachine is one of the pool: it has the labels of the pool or, where it has lost them, its owner is the
-// InfraMachinePool, whose deletion ends its instance too. A Machine is only made for one with the labels.
+// isOurs reports whether an InfraMachine belongs to the pool: it has the labels of the pool or, if it has lost them, its owner is the
+// InfraMachinePool, whose deletion ends its instance too. A Machine is only created for one with the labels.
 func (p *Scope) isOurs(infra *unstructured.Unstructured) bool {
 	if have := infra.GetLabels(); have[contract.PoolNameLabel] != "" {
 		return p.isLabelled(have)
@@ -73,7 +73,7 @@ func (p *Scope) isFree(m *contract.Metadata) bool {
 	return p.isLabelled(m.Labels) && !slices.ContainsFunc(m.OwnerReferences, engine.IsController)
 }
 
-// adopts reports whether the pool adopts a Machine: it has the labels of the pool and no controller, and stands for an InfraMachine of the
+// adopts reports whether the pool adopts a Machine: it has the labels of the pool and no controller, and represents an InfraMachine of the
 // pool. A restore from a backup without owner references leaves such Machines. Rule: Cluster API's MachinePool controller, which finds its
 // Machines by their labels.
 func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.MachineState) (bool, error) {
@@ -81,10 +81,10 @@ func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.Machine
 	if !m.infra[ref.Name].Ours || ref.GroupKind() != m.gvk.GroupKind() || !p.isFree(&other.Metadata) {
 		return false, nil
 	}
-	return p.IsSame(ctx) // a pool of before must not adopt what its caches show
+	return p.IsSame(ctx) // an earlier pool must not adopt Machines from its stale caches
 }
 
-// machinePlan is what to do about Machines; what has no other order is sorted.
+// machinePlan is the plan for Machines, sorted unless stated otherwise.
 type machinePlan struct {
 	// Create are the InfraMachines that get a Machine.
 	Create []string
@@ -92,10 +92,10 @@ type machinePlan struct {
 	Orphaned, Replace []machine
 }
 
-// plan decides about Machines, whose deletion may have been requested: each InfraMachine has one Machine, which is found by its reference,
-// whatever its name. A Machine is deleted when its InfraMachine is gone, and, one at a time, when a health check requests its replacement,
-// unless it is paused; which instances leave when a pool shrinks is the decision of the provider, which deletes Machines. A Machine whose
-// InfraMachine is of another kind, from an earlier provider configuration, stays: that InfraMachine was not looked up.
+// plan decides about Machines; requested are the deletions already requested. Each InfraMachine has one Machine, which is found by its
+// reference, whatever its name. A Machine is deleted when its InfraMachine is gone and, one at a time, when a health check requests its
+// replacement, unless it is paused. When a pool shrinks, the provider chooses the instances and deletes their Machines. A Machine whose
+// InfraMachine is of another kind, from an earlier provider configuration, is retained: that InfraMachine was not looked up.
 func (m *machines) plan(requested engine.Deletions) machinePlan {
 	var plan machinePlan
 	has := make(sets.Set[string], len(m.own))
@@ -136,7 +136,7 @@ func (p *Scope) observeMachines(ctx context.Context) error {
 	if err := p.observeInfraMachines(ctx, m); err != nil {
 		return err
 	}
-	key := labelKey(contract.LabelValue(p.State.Key.Name)) // one that cannot be read reports that itself, and is one all the same
+	key := labelKey(contract.LabelValue(p.State.Key.Name)) // a Machine that cannot be read counts; its own pass reports the error
 	all, err := p.env.machines.List(ctx, p.State.Key.Namespace, key, true, nil)
 	if err != nil {
 		return fmt.Errorf("the Machines of %s: %w", p.State.Key, err)
@@ -166,7 +166,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	}
 	m.gvk = p.infrastructure.GVK.GroupVersion().WithKind(p.machineKind)
 	all, synced, err := p.env.frame.Tracker.List(ctx, m.gvk, p.State.Key.Namespace)
-	if meta.IsNoMatchError(err) { // a problem that a person has to fix must not delay the rest, least of all a deletion
+	if meta.IsNoMatchError(err) { // a problem for a person must not delay the rest, least of all a deletion
 		p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
 			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
 				"status.infrastructureMachineKind", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, m.gvk.GroupKind())))
@@ -181,7 +181,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	return nil
 }
 
-// readInfraMachines finds what the InfraMachines of a namespace are to the pool, and which instances its own ones stand for.
+// readInfraMachines finds the pool's InfraMachines in a namespace, and the instances that they represent.
 func (p *Scope) readInfraMachines(all map[string]*unstructured.Unstructured, m *machines) {
 	m.infra, m.instances = make(map[string]infraMachine, len(all)), sets.New[string]()
 	for name, infra := range all {
@@ -191,7 +191,7 @@ func (p *Scope) readInfraMachines(all map[string]*unstructured.Unstructured, m *
 			m.instances.Insert(p.env.options.Matching.Key(id))
 		}
 	}
-	m.instances.Delete("") // what is no ID names no instance
+	m.instances.Delete("") // an empty ID identifies no instance
 }
 
 // syncMachines creates missing Machines, labels and annotates the existing ones, and deletes those without an instance.
@@ -205,7 +205,7 @@ func (p *Scope) syncMachines(ctx context.Context) error {
 		p.deleteMachines(ctx, plan.Replace, true))
 }
 
-// owns reports whether the pool controls an object, also by a UID from before a restore from a backup.
+// owns reports whether the pool controls an object, even by a UID from before a restore from a backup.
 func (p *Scope) owns(ctx context.Context, obj metav1.Object) (bool, error) {
 	owner := metav1.GetControllerOfNoCopy(obj)
 	if owner == nil || !contract.IsOwner(*owner, p.OwnerReference()) {
@@ -217,13 +217,13 @@ func (p *Scope) owns(ctx context.Context, obj metav1.Object) (bool, error) {
 	return p.IsSame(ctx)
 }
 
-// createMachines creates Machines. One that the cache does not show yet is there already, which the API server answers.
+// createMachines creates Machines. If the cache does not have a Machine yet, the API server reports that it exists.
 func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 	created, err := each(p, missing, func(name string) error { return p.createMachine(ctx, name) })
 	if len(created) > 0 {
 		p.tell(EventMachinesCreated, "Created %s %s", p.env.kinds.Machine.GVK.Kind, engine.Named(created))
 	}
-	if err != nil { // nothing else says that an instance waits for its Machine
+	if err != nil { // nothing else reports that an instance waits for its Machine
 		p.problems.add(contract.ReasonNotReady, "Without a Machine", []string{strings.ReplaceAll(err.Error(), "\n", "; ")}, "")
 	}
 	return err
@@ -251,11 +251,11 @@ func (p *Scope) createMachine(ctx context.Context, name string) error {
 	return nil
 }
 
-// errForeignMachine says that a Machine of the name of an InfraMachine has another owner.
+// errForeignMachine means that the Machine with the name of an InfraMachine has another owner.
 var errForeignMachine = errors.New("it exists and is not one")
 
-// alreadyThere distinguishes a Machine that the cache does not show yet, engine.ErrStale, from one of the same name with another owner. A
-// Machine whose labels were removed, by which it is found, gets them again.
+// alreadyThere distinguishes a Machine that is missing in the cache, engine.ErrStale, from one of the same name with another owner. It
+// restores the labels of a Machine, by which it is found.
 func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 	have, owned := p.machineNamed(name), false
 	err := p.env.machines.Existing(ctx, have, p.env.kinds.Machine.GVK.Kind, p.key(name))
@@ -273,7 +273,7 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 		p.key(name), errForeignMachine, p.State.Key.Name)
 }
 
-// machineMetadata are the labels and annotations of the pool's Machines.
+// machineMetadata returns the labels and annotations of the pool's Machines.
 func (p *Scope) machineMetadata() (labels, annotations map[string]string) {
 	labels = map[string]string{}
 	maps.Copy(labels, p.State.Template.Labels)
@@ -282,7 +282,8 @@ func (p *Scope) machineMetadata() (labels, annotations map[string]string) {
 }
 
 // labelMachines adds missing labels and annotations of the template to Machines, adopts those without a controller, and corrects owner
-// references with the UID that the pool had before a restore: the garbage collector would delete these Machines. It removes nothing.
+// references with the UID that the pool had before a restore, because the garbage collector would delete these Machines. It removes
+// nothing.
 func (p *Scope) labelMachines(ctx context.Context) error {
 	_, err := each(p, p.machines.own, func(m machine) error {
 		if !m.Deleting.IsZero() || p.env.frame.Writer.Behind(m.Object) {
@@ -293,7 +294,7 @@ func (p *Scope) labelMachines(ctx context.Context) error {
 	return err
 }
 
-// giveMetadata writes what a Machine of the pool lacks.
+// giveMetadata writes missing metadata to a Machine of the pool.
 func (p *Scope) giveMetadata(ctx context.Context, have contract.Object) error {
 	u, me := contract.MachineUpdate{}, p.OwnerReference()
 	labels, annotations := p.machineMetadata()
@@ -309,7 +310,7 @@ func (p *Scope) giveMetadata(ctx context.Context, have contract.Object) error {
 	return err
 }
 
-// machineNamed returns an empty Machine to write or delete one of its name.
+// machineNamed returns an empty Machine with a name, for a write or a deletion.
 func (p *Scope) machineNamed(name string) client.Object {
 	obj := engine.NewObject(p.env.kinds.Machine)
 	obj.SetNamespace(p.State.Key.Namespace)
@@ -317,7 +318,7 @@ func (p *Scope) machineNamed(name string) client.Object {
 	return obj
 }
 
-// key names an object in the namespace of the pool.
+// key returns the key of an object in the namespace of the pool.
 func (p *Scope) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: p.State.Key.Namespace, Name: name}
 }
@@ -344,8 +345,8 @@ func (p *Scope) deleteAllMachines(ctx context.Context) (bool, error) {
 	return false, p.deleteMachines(ctx, left, false)
 }
 
-// liveMachines returns the Machines that the API server has, before the instances are deleted: a cache may not show new ones yet, and does
-// not find those whose pool labels were removed. unsure: there may be others that the pool adopts.
+// liveMachines returns the Machines in the API server, before the instances are deleted: a cache may lack new ones, and does not find those
+// whose pool labels were removed. unsure: there may be others that the pool adopts.
 func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, err error) {
 	if !p.instancesStay() || (p.infrastructure.Usable() && p.machineKind == "") {
 		return nil, false, nil // it is too late for them, or there are none
@@ -358,7 +359,7 @@ func (p *Scope) liveMachines(ctx context.Context) (left []machine, unsure bool, 
 		state.From(m)
 		unsure = unsure || (p.machines.infra == nil && p.isFree(&state.Metadata))
 		if owned {
-			obj := p.machineNamed(m.Name) // what is deleted as metadata, controller-runtime 0.25 answers with an error
+			obj := p.machineNamed(m.Name) // controller-runtime 0.25 returns an error for a deletion of metadata
 			obj.SetUID(m.UID)
 			left = append(left, machine{Object: obj, State: state, Metadata: &state.Metadata})
 		}
@@ -378,8 +379,8 @@ func (p *Scope) deleteOrphaned(ctx context.Context, orphaned []machine) error {
 	return errors.Join(err, p.deleteMachines(ctx, gone, false))
 }
 
-// deleteMachines requests the deletion of Machines, by UID, unless that was requested already. The Machine controller drains their Nodes
-// and waits for their hooks. asRead: only while they are unchanged since they were read, because an unhealthy one may have recovered.
+// deleteMachines requests the deletion of Machines, by UID, unless it was already requested. The Machine controller drains their Nodes and
+// waits for their hooks. asRead: only in the version that was read, because an unhealthy one may have recovered.
 func (p *Scope) deleteMachines(ctx context.Context, going []machine, asRead bool) error {
 	requested, kind := &p.mem().requested, p.env.kinds.Machine.GVK.Kind
 	due := slices.DeleteFunc(slices.Clone(going), func(m machine) bool {

@@ -21,11 +21,11 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// claimedRetry is when a pool looks again at Nodes that another pool or a Machine claims too: the other's events do not wake it.
+// claimedRetry is the delay before Nodes that another pool or a Machine claims too are checked again: the other's events wake no pool.
 const claimedRetry = 30 * time.Second
 
-// observeNodes finds the pool's Nodes, and records since when they cannot be read. Nodes that cannot be read are no error: an event tells
-// when they can.
+// observeNodes finds the pool's Nodes, and records since when they cannot be read. Nodes that cannot be read are not an error: an event
+// follows when they can.
 func (p *Scope) observeNodes(ctx context.Context) error {
 	p.observed = true
 	key := p.env.clusterOf(&p.State)
@@ -52,8 +52,8 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 	return fmt.Errorf("read the Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.State.Key, err)
 }
 
-// lookForNodes finds the pool's Nodes among those of a cluster; synced is false while these are not known. A Node whose claims are not
-// known must not be taken.
+// lookForNodes finds the pool's Nodes among those of a cluster; synced is false while these are unknown. A Node whose claims are unknown
+// must not be used.
 func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (synced bool, err error) {
 	if p.workload, err = p.env.workloads.Of(key); err == nil {
 		err = p.workload.Recognize(&p.State.Metadata)
@@ -75,7 +75,7 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 		return false, err
 	}
 	p.holdsList()
-	if !p.complete && !p.Deleting() { // an incomplete list, too, is judged as a whole: the Nodes that it names are recorded
+	if !p.complete && !p.Deleting() { // an incomplete list, too, is judged as a whole: its Nodes are recorded
 		p.instances.retireNone()
 	}
 	if len(p.instances.in(claimed)) > 0 {
@@ -98,8 +98,8 @@ func unreadProblem(key types.NamespacedName, err error) external.Problem {
 	return external.Problem{Reason: contract.ReasonInternalError, Message: engine.SeeLogs}
 }
 
-// isStill reports whether what the API server has by the name of a recorded Node is the pool's: the recorded one, or an instance of the
-// pool that has registered again.
+// isStill reports whether the live Node with the name of a recorded Node is the pool's: the recorded Node, or an instance of the pool that
+// has registered again.
 func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules noderef.Rules) bool {
 	if node.UID == ref.UID && ref.UID != "" {
 		return true
@@ -107,8 +107,8 @@ func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules nodere
 	return slices.ContainsFunc(ids, func(id string) bool { return rules.Same(id, node.Spec.ProviderID) })
 }
 
-// confirmMissed confirms with one request each that recorded Nodes which the index does not have are gone: the index may be behind. Until
-// then they stay recorded, and the deletion of their instances waits.
+// confirmMissed confirms, with one request each, that recorded Nodes that are missing in the index are gone, because the index may be
+// behind. Until then they stay recorded, and the deletion of their instances waits.
 func (p *Scope) confirmMissed(ctx context.Context) {
 	var names []string
 	var failed, last error
@@ -117,7 +117,7 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 		if one.Standing != missed {
 			continue
 		}
-		if !utilnet.IsTimeout(last) { // each further request could last as long
+		if !utilnet.IsTimeout(last) { // each further request could take as long
 			gone, last = p.workload.IsGone(ctx, one.Ref.Name, func(live *corev1.Node) bool {
 				return isStill(live, one.Ref, p.State.ProviderIDs, p.env.options.Matching)
 			})
@@ -134,7 +134,7 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 	if failed != nil {
 		p.missed += ": " + failed.Error()
 	}
-	p.Requeue(claimedRetry) // a safety net: the event of a Node that is there is on the way
+	p.Requeue(claimedRetry) // a safety net: the event of an existing Node will follow
 }
 
 // silentFor is how long a Node is not Ready before its instance counts as gone without other evidence: in an outage, no Node of a cluster
@@ -142,10 +142,10 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 const silentFor = 5 * time.Minute
 
 // unbelievable returns the Nodes that a list of instances retires, or will retire when it is complete, although the list is probably wrong:
-// their kubelets answer or did a moment ago, nothing requests that they leave, and the list names none of the recorded Nodes. A provider
-// that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, and for
-// Nodes that have not been Ready for silentFor. leaves reports whether something requests now that a Node leaves; that it was drained is no
-// such request: its mark may be gone. again is when the first Node will have been silent for that long; zero for never.
+// their kubelets respond or did a moment ago, nothing requests that they leave, and the list contains none of the recorded Nodes. A
+// provider that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, and
+// for Nodes that have not been Ready for silentFor. leaves reports whether a Node is requested to leave now; a completed drain does not
+// count, because its mark may be gone. again is when the first Node will not have been Ready for that long; zero for never.
 func (all instances) unbelievable(
 	pool *contract.MachinePoolState, leaves func(*corev1.Node) bool, now time.Time,
 ) (standing []*corev1.Node, again time.Duration) {
@@ -167,8 +167,8 @@ func (all instances) unbelievable(
 	return standing, again
 }
 
-// holdsList holds a list that is unbelievable, of a pool that lives: the instances stay those of the recorded Nodes, and a condition says
-// why and what a person can do.
+// holdsList holds an unbelievable list of a pool that is not being deleted: the instances remain those of the recorded Nodes, and a
+// condition describes the reason and what a person can do.
 func (p *Scope) holdsList() {
 	if !p.infrastructure.Usable() || p.Deleting() {
 		return
@@ -185,7 +185,7 @@ func (p *Scope) holdsList() {
 			"If the instances were replaced, annotate those Nodes with %s, or delete them", p.infrastructure.Ref.Kind,
 		p.infrastructure.Ref.Name, len(p.State.ProviderIDs), len(held), engine.Named(mapped(held, (*corev1.Node).GetName)),
 		scale.DeleteAnnotation)))
-	p.instances = p.instances.in(retired, moved, missed, kept) // without those of the list
+	p.instances = p.instances.in(retired, moved, missed, kept) // without the listed ones
 	for i := range p.instances {
 		if one := &p.instances[i]; slices.Contains(held, one.Node) {
 			one.Standing, one.ID = here, one.Node.Spec.ProviderID

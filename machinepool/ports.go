@@ -19,7 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// Workload is the access to the Nodes of one cluster; see package workload. One connection serves this package and package machine.
+// Workload is the access to the Nodes of one cluster; see cluster.Workload. One connection serves this package and package machine.
 type Workload = cluster.Workload
 
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
@@ -27,17 +27,17 @@ type Workload = cluster.Workload
 type Ports struct {
 	engine.Ports
 
-	// Workload is the cluster of all pools; where NodesOf is set, that of those which name no cluster. Its Client defaults to Ports.Client,
-	// and its APIReader to Ports.APIReader where the Client is not set.
+	// Workload is the cluster of all pools, or, if NodesOf is set, of pools without a cluster name. Its Client defaults to Ports.Client;
+	// without a Client, its APIReader defaults to Ports.APIReader.
 	Workload Workload
 
-	// NodesOf says how the Nodes of a workload cluster are reached; nil means that all Nodes are those of Ports.Workload. A pool's
-	// cluster has the pool's namespace and the name in its state's ClusterName. The function is called in every pass and must not
-	// block. cluster.NodesOf returns one for a cluster.Clusters. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means
-	// that the Nodes cannot be read now.
+	// NodesOf returns the access to the Nodes of a workload cluster; nil means that all Nodes are those of Ports.Workload. A pool's cluster
+	// has the pool's namespace and the name in its state's ClusterName. The function is called in every pass and must not block.
+	// cluster.NodesOf returns one for a cluster.Clusters. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the
+	// Nodes cannot be read now.
 	NodesOf func(cluster types.NamespacedName) (Workload, error)
-	// WorkloadEvents returns a source that enqueues what the mapper names for a cluster whenever NodesOf has something new to say
-	// about it. cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
+	// WorkloadEvents returns a source that enqueues the mapper's result for a cluster whenever the result of NodesOf for it changes.
+	// cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
 }
 
@@ -48,27 +48,26 @@ func (p Ports) validate() error {
 	return nil
 }
 
-// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template says otherwise. The value is
-// Cluster API's; the time begins when the instances are gone, and not when deletion was asked for.
+// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template sets a timeout. The value is
+// Cluster API's; the time begins when the instances are gone, not with the deletion request.
 const DefaultNodeDeletionTimeout = 10 * time.Second
 
-// Options change how a Reconciler works. The zero value is ready for use.
+// Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
-	// Options are those of all kinds. With StatusDelay, Nodes which join one after the other cost one write.
+	// Options are those of all kinds. With StatusDelay, Nodes that join one after the other cost one write.
 	engine.Options
 
-	// ConnectionGrace is how long conditions stay unchanged when the objects that they are about cannot be read any more, so that the
-	// restart of a server or of this process does not change all pools twice. The first value of a condition does not wait. Default
-	// engine.DefaultConnectionGrace; negative: at once.
+	// ConnectionGrace is how long conditions are not changed when their objects cannot be read any more, so that the restart of a server or of
+	// this process does not change all pools twice. The first value of a condition does not wait. Default engine.DefaultConnectionGrace;
+	// negative: at once.
 	ConnectionGrace time.Duration
 	// Steps are the parts of a pass, in order. Default Steps().
 	Steps engine.Steps[*Scope]
 	// Policy holds the decisions that an embedder can replace.
 	Policy Policy
-	// Matching says what makes a Node a pool's.
-	// Workload.Nodes must be an index for the same rules. Default: an equal provider ID.
+	// Matching defines which Node belongs to a pool. Workload.Nodes must be an index for the same rules. Default: an equal provider ID.
 	Matching noderef.Rules
-	// Propagation says what a pool propagates to its Nodes. Default: that of propagate.ClusterAPI; the mark of a Machine is empty. It must
+	// Propagation defines what a pool propagates to its Nodes. Default: that of propagate.ClusterAPI; the mark of a Machine is empty. It must
 	// not be changed later.
 	Propagation *propagate.Policy
 }
@@ -93,26 +92,25 @@ type Policy struct {
 	// Leaving reports whether the instance of a Node is about to leave, so that the Node is drained. It must not block. Default
 	// scale.Marked with the marks of scale.Marks for the API group of the pool.
 	Leaving func(*corev1.Node) bool
-	// DrainRules are the rules by which Nodes are drained; nil means those of the Drainer. DrainPolicy says how drains escalate; nil
-	// means drain.DefaultPolicy. New validates it.
+	// DrainRules are the rules for draining Nodes; nil means those of the Drainer. DrainPolicy defines how drains escalate; nil means
+	// drain.DefaultPolicy. New validates it.
 	DrainRules  []drain.Rule
 	DrainPolicy *drain.Policy
 }
 
 // defaultUnreadLimit is how long the drain of a pool in deletion waits for Nodes that cannot be read, because the workload cluster does not
-// answer or its kubeconfig is gone; then the pool is deleted without.
+// respond or its kubeconfig is gone; then the deletion continues without the drain.
 const defaultUnreadLimit = 5 * time.Minute
 
-// Finalizer keeps a pool until everything that belongs to it is gone. It is Cluster API's.
+// Finalizer retains a pool until everything that belongs to it is gone. It is Cluster API's.
 const Finalizer = "machinepool.cluster.x-k8s.io"
 
-// Kinds are the kinds of objects that a Reconciler works on. Pool is needed.
+// Kinds are the kinds of objects that a Reconciler works on. Pool is required.
 type Kinds struct {
 	Pool contract.MachinePoolKind
-	// Machine is the kind of the Machines that represent single instances, where a provider makes an InfraMachine for each of them
-	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine makes one. Without NewMachine such a pool is treated like
-	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted. Leave Machine empty where there are
-	// none.
+	// Machine is the kind of the Machines that represent single instances, if a provider creates an InfraMachine for each of them
+	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine returns a new one. Without NewMachine such a pool is treated like
+	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted. Leave Machine empty if there are none.
 	Machine    contract.Kind
 	NewMachine func(Seed) (contract.Object, error)
 }
@@ -123,7 +121,7 @@ func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New 
 
 func (k Kinds) validate() error {
 	var err error
-	if engine.CheckKind("Kinds.Pool", k.Pool) == nil { // New reports what is missing
+	if engine.CheckKind("Kinds.Pool", k.Pool) == nil { // New reports missing parts
 		pool, _ := contract.CheckKind(k.Pool) // a kind that rejects an empty object cannot be checked
 		err = contract.RefuseForgotten(pool)
 	}
@@ -137,8 +135,8 @@ func (k Kinds) validate() error {
 	return errors.Join(err, contract.RefuseForgotten(machine, "Node.Name", "Node.UID")) // which drains need
 }
 
-// Seed is what a pool decides about the Machine that represents one of its instances: its owner is the pool, its infrastructure the
-// InfraMachine of the instance, and it has no bootstrap configuration of its own.
+// Seed is what a pool decides about the Machine of one of its instances: its owner is the pool, its infrastructure the InfraMachine of the
+// instance, and it has no bootstrap configuration of its own.
 type Seed struct {
 	contract.MachineSeed
 
@@ -161,15 +159,15 @@ func ClusterAPI(v contract.Version) (Kinds, error) {
 	}, nil
 }
 
-// setFor returns a set whose Machine is the one of a seed. Its bootstrap data is that of the pool, so that its own secret name is the empty
-// one, which says that nothing is to be waited for. Rule: Cluster API's MachinePool controller.
+// setFor returns a set whose Machine is the one of a seed. It uses the bootstrap data of the pool, so its own secret name is empty, which
+// means that nothing is waited for. Rule: Cluster API's MachinePool controller.
 func setFor(s Seed) *unstructured.Unstructured {
 	machine := map[string]any{"bootstrap": map[string]any{"dataSecretName": ""}}
 	if s.Version != "" {
 		machine["version"] = s.Version
 	}
 	spec := map[string]any{"template": map[string]any{"spec": machine}}
-	if s.ClusterName != "" { // no schema takes the empty name
+	if s.ClusterName != "" { // no schema accepts the empty name
 		spec["clusterName"] = s.ClusterName
 	}
 	return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

@@ -19,8 +19,7 @@ type (
 	poolKind = engine.Kind[contract.MachinePoolState, contract.MachinePoolUpdate, *Scope]
 )
 
-// Reconciler reconciles MachinePools of one kind. Its methods Reconcile, ReconcileObject and Forget are those of engine.Reconciler. Safe
-// for concurrent use.
+// Reconciler reconciles MachinePools of one kind. Safe for concurrent use.
 type Reconciler struct {
 	*passes
 
@@ -30,9 +29,9 @@ type Reconciler struct {
 	options   Options
 	memory    *engine.Memory[recollection]
 	workloads *cluster.Tracker
-	// machines are those that represent single instances.
+	// machines reads the Machines that represent single instances.
 	machines    *children.Frame[contract.MachinePoolState, contract.MachinePoolUpdate, contract.MachineState, contract.MachineUpdate]
-	unreadLimit time.Duration // defaultUnreadLimit; tests have a shorter one
+	unreadLimit time.Duration // defaultUnreadLimit; tests use a shorter one
 }
 
 // New returns a Reconciler. It reports all errors in its inputs at once, and makes no request.
@@ -62,13 +61,13 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	return r, nil
 }
 
-// withCluster completes a pool that was read: one whose spec names no cluster belongs to that of its label. Rule: Cluster API's page on the
-// MachinePool controller, "Expected labels".
+// withCluster completes the state of a pool: a pool whose spec names no cluster belongs to the cluster in its label. Rule: Cluster API's
+// page on the MachinePool controller, "Expected labels".
 func withCluster(s *contract.MachinePoolState) {
 	s.ClusterName = cmp.Or(s.ClusterName, s.Labels[contract.ClusterNameLabel])
 }
 
-// clusterOf is the workload cluster of a pool; the zero name is that of Ports.Workload.
+// clusterOf returns the workload cluster of a pool; the zero name means Ports.Workload.
 func (r *Reconciler) clusterOf(state *contract.MachinePoolState) types.NamespacedName {
 	return r.workloads.ClusterOf(state.Key.Namespace, state.ClusterName)
 }

@@ -16,34 +16,34 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// Scope is one pass over one MachinePool. It embeds the Scope of package pass: State is the pool, Assert sets a condition, ChangeAnnotation
-// and the other Set functions change the pool at the end of the pass, and Requeue requests another pass. Only the worker that runs the
-// pass uses it.
+// Scope is one pass over one MachinePool. It embeds a pass.Scope: State is the pool, Assert sets a condition, ChangeAnnotation and the
+// other Set functions change the pool at the end of the pass, and Requeue requests another pass. Only the worker that runs the pass uses
+// it.
 type Scope struct {
 	engine.Scope[contract.MachinePoolState, contract.MachinePoolUpdate]
 
 	env      *Reconciler
-	deletion contract.Deletion // how far the deletion is
-	failure  engine.Failure    // what an object reports that the pool refers to
-	// observed: the steps that read what the status is made of have run.
+	deletion contract.Deletion // the progress of the deletion
+	failure  engine.Failure    // the failure that a referenced object reports
+	// observed: the steps that read the inputs of the status have run.
 	observed bool
 
 	bootstrap, infrastructure external.Object
-	// complete: the provider lists the instances whose IDs State.ProviderIDs are, and no others. These are those that count in this pass;
-	// while a list is held, they are not those that are stored.
+	// complete: the provider lists exactly the instances in State.ProviderIDs. These count in this pass; while a list is held, they are not
+	// the stored ones.
 	complete bool
 
 	workload   Workload
 	nodesKnown bool
-	unread     external.Problem // why the Nodes are not known
+	unread     external.Problem // why the Nodes are unknown
 	instances  instances
-	waiting    string // what the first Node waits for whose drain is not over, as the end of a message
+	waiting    string // what the first unfinished drain waits for, as the end of a message
 	problems   problems
-	missed     string // why there may be Nodes of the pool that are not known; empty when all are
+	missed     string // why the pool may have unknown Nodes; empty when all are known
 
 	// machineKind is the kind of the InfraMachines that represent instances, empty without them.
 	machineKind string
-	machines    *machines // nil while no Machines represent instances, or they are not known
+	machines    *machines // nil while no Machines represent instances, or they are unknown
 }
 
 // begin completes a Scope before the first step.
@@ -62,7 +62,7 @@ func pauseStep(_ context.Context, p *Scope) (Result, error) {
 }
 
 // finalizerStep stores the finalizer, the label and the owner of a pool before anything else is changed: a pool without a finalizer could
-// vanish and leave its instances behind. A pool that has joined another Cluster is held.
+// be deleted and leak its instances. A pool that has changed its Cluster is held.
 func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
 	label := p.State.Labels[contract.ClusterNameLabel]
 	if label != "" && label != p.State.ClusterName && slices.Contains(p.State.Finalizers, p.env.frame.Finalizer) {
@@ -77,7 +77,7 @@ func finalizerStep(ctx context.Context, p *Scope) (Result, error) {
 	return result, err
 }
 
-// nameReplicas names how many instances, or Nodes, there are in a pool without a number that no other component names.
+// nameReplicas sets the number of replicas of a pool that has none and no other component that sets it to that of its instances or Nodes.
 func (p *Scope) nameReplicas(ctx context.Context) error {
 	if p.State.ReplicasManagedElsewhere() {
 		return nil
@@ -94,22 +94,22 @@ func removeFinalizerStep(_ context.Context, p *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-// recollection is what a process remembers about one pool between passes. Losing it costs time and requests, never correctness. It belongs
+// recollection is the memory of a process about one pool between passes. Losing it costs time and requests, never correctness. It belongs
 // to the worker that reconciles the pool.
 type recollection struct {
 	// requested are the deletions of Machines, Nodes and referenced objects that caches do not show yet.
 	requested engine.Deletions
-	// draining are the names of the Nodes that workload drains, each with since when its volumes are waited for; zero before.
+	// draining are the names of the Nodes that workload drains, each with the start of the wait for its volumes; zero before.
 	draining map[string]time.Time
 	workload Workload
-	// unread is since when something has not been read that was read before, and nodesUnread since when not all Nodes are known; zero
-	// otherwise.
+	// unread is the time since which something that was read before cannot be read; nodesUnread is the time since which some Nodes are
+	// unknown; zero otherwise.
 	unread, nodesUnread time.Time
 }
 
 func (p *Scope) mem() *recollection { return p.env.memory.Of(p.State.Key, p.State.UID) }
 
-// release stops the drains of all Nodes, and the waits for their volumes, except those to keep.
+// release stops the drains, and the waits for volumes, of all Nodes except those in keep.
 func (r *recollection) release(keep sets.Set[string]) {
 	for node := range r.draining {
 		if !keep.Has(node) {
@@ -119,21 +119,21 @@ func (r *recollection) release(keep sets.Set[string]) {
 	}
 }
 
-// detaches records that volumes of a Node are waited for, and returns since when.
+// detaches records the start of the wait for a Node's volumes, and returns it.
 func (r *recollection) detaches(node string, now time.Time) time.Time {
 	r.draining[node] = cmp.Or(r.draining[node], now)
 	return r.draining[node]
 }
 
-// countUnread records since when not all Nodes are known.
+// countUnread records the time since which some Nodes are unknown.
 func (r *recollection) countUnread(unread bool, now time.Time) {
 	if r.nodesUnread = cmp.Or(r.nodesUnread, now); !unread {
 		r.nodesUnread = time.Time{}
 	}
 }
 
-// forgetRequests limits the memory of a pool that lives to existing Machines. Such a pool has requested no deletion of what it refers to:
-// one that was restored from a backup has to request it again.
+// forgetRequests limits the memory of a pool that is not being deleted to existing Machines. It drops deletions of referenced objects: a
+// pool that was restored from a backup must request them again.
 func (p *Scope) forgetRequests() {
 	if p.Deleting() || (p.env.kinds.makesMachines() && p.machines == nil) {
 		return

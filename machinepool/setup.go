@@ -29,15 +29,15 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 //
-// A pool is woken by a Node of its instances when that joins, goes, is replaced or cordoned, and when its labels, annotations, taints or
-// the status of one of its conditions change.
+// A pool is reconciled when a Node of its instances joins, is deleted, replaced or cordoned, and when the Node's labels, annotations,
+// taints or the status of a condition change.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	missing := r.ports.NodesOf != nil && r.ports.WorkloadEvents == nil // without events no pool would be reconciled again
 	if err := engine.EventsMissing("WorkloadEvents", missing, "MachinePool", "cluster is connected"); err != nil {
 		return err
 	}
 	return r.frame.AddToManager(ctx, mgr, r, r.indexPools, func(b *engine.Builder) {
-		if r.kinds.knowsMachines() { // also where only their claims count: nothing waits for their first list then
+		if r.kinds.knowsMachines() { // even if only their claims count: then nothing waits for their first list
 			b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolsOfMachine))
 		}
 		for _, events := range r.workloads.Sources(ctx) {
@@ -51,33 +51,33 @@ func (r *Reconciler) poolsOfMachine(ctx context.Context, obj client.Object) []re
 	return append(r.frame.ControllerOf(obj), r.labelled(ctx, obj)...)
 }
 
-// Wiring says what a Reconciler is made of, as far as that needs rights. What it does not say is not there.
+// Wiring describes the parts of a Reconciler that need rights. A zero member means that there is no such part.
 type Wiring struct {
-	// Kinds are those of the Reconciler. Their GVKs, Resources and StatusSubresource count, and whether there are Machines.
+	// Kinds are the kinds of the Reconciler. Their GVKs, Resources and StatusSubresource are used, and whether there are Machines.
 	Kinds Kinds
-	// References are the kinds of infrastructure and bootstrap objects that pools may refer to, and those of the InfraMachines of single
-	// instances, as resources; "*" means all of their group.
+	// References are the kinds of infrastructure and bootstrap objects that pools may reference, and those of the InfraMachines of single
+	// instances, as resources; "*" means all resources of a group.
 	References []schema.GroupResource
-	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	// Clusters: Ports.ClusterOf is the one of external.Clusters.
 	Clusters bool
-	// Drains: Nodes are drained and volumes waited for, as [SetupWithManager] and workload.Setup have it.
+	// Drains: Nodes are drained and volumes waited for, as with [SetupWithManager] and cluster.WorkloadOptions.
 	Drains bool
-	// Events: Options.Recorder is one of a manager, as [SetupWithManager] has it.
+	// Events: Options.Recorder is one of a manager, as with [SetupWithManager].
 	Events bool
-	// OwnerReferencesEnforced: the API server of the pools has the admission plugin OwnerReferencesPermissionEnforcement, which lets
-	// only those set an owner that blocks deletion who may finalize it, and only those change the owners of an object who may delete it.
+	// OwnerReferencesEnforced: the API server of the pools has the admission plugin OwnerReferencesPermissionEnforcement. It requires the
+	// right to finalize an owner that blocks deletion, and the right to delete an object to change its owners.
 	OwnerReferencesEnforced bool
 }
 
-// PolicyRules are the rights that a Reconciler needs where the pools are. If the Nodes are there too, it needs [NodePolicyRules]
-// besides; if they are in workload clusters, it needs those there, and here those of the cluster.Access. contract.MergePolicyRules
-// joins them with others.
+// PolicyRules returns the rights that a Reconciler needs in the cluster of the pools. If the Nodes are in the same cluster, it also needs
+// [NodePolicyRules]; if they are in workload clusters, it needs those there, and the rights of the cluster.Access here.
+// contract.MergePolicyRules merges them with others.
 //
 //   - pools: list, watch and patch, and patch on the status if that is a subresource;
-//   - References: list and watch; patch, to own them; delete by UID; get, to make sure that one which is to be gone is;
-//   - Machines: list, watch, create, patch, delete by UID; get, to tell one of the pool from another of its name;
+//   - References: list and watch; patch, to own them; delete by UID; get, to confirm that a deleted object is gone;
+//   - Machines: list, watch, create, patch, delete by UID; get, to check the owner of a Machine with the same name;
 //   - Clusters: list, watch and get; CustomResourceDefinitions: list, watch and get;
-//   - Events: create, and patch when one comes again.
+//   - Events: create, and patch for a repeated event.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	shared := engine.Wiring{
 		Own: w.Kinds.Pool.GroupResource(), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
@@ -89,8 +89,8 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return engine.PolicyRules(shared)
 }
 
-// NodePolicyRules are the rights that a Reconciler needs where the Nodes are, be that the cluster of the pools or a workload cluster: to
-// find, make sure of, label, taint, cordon and delete Nodes, to drain them, and to wait for their volumes.
+// NodePolicyRules returns the rights that a Reconciler needs in the cluster of the Nodes, that of the pools or a workload cluster: to find,
+// confirm, label, taint, cordon and delete Nodes, to drain them, and to wait for their volumes.
 func NodePolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return cluster.WorkloadPolicyRules(cluster.WorkloadWiring{Writes: true, Drains: w.Drains})
 }

@@ -26,45 +26,45 @@ const (
 	ReasonNotAvailable = "NotAvailable" // fewer instances are available than desired
 	// ReasonWaitingForMachineDeletion is the first stage of a deletion.
 	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
-	// ReasonInstancesHeld: the provider lists instances none of which has a recorded Node, while those Nodes are Ready. Nothing is done
-	// for that list until a person marks those Nodes as leaving or deletes them, or they have not been Ready for five minutes.
+	// ReasonInstancesHeld: the provider's list contains none of the instances with a recorded Node, while those Nodes are Ready. The list is
+	// ignored until a person marks those Nodes as leaving or deletes them, or they have not been Ready for five minutes.
 	ReasonInstancesHeld = "InstancesHeld"
 )
 
 // statusFacts are the inputs of the phase and the conditions.
 type statusFacts struct {
-	// Pool is the state with the decisions of the pass. Its NodeReadyReplicas count by Nodes in any case; where these are not known, they
-	// are what was counted last.
+	// Pool is the state with the decisions of the pass. Its NodeReadyReplicas always count Nodes; while these are unknown, they are the last
+	// count.
 	Pool *contract.MachinePoolState
 	// Desired is the desired number of instances, absent when the pool has none.
 	Desired contract.Opt[int32]
 	// Listed is how many instances have a provider ID.
 	Listed int32
-	// Counts count instances by Nodes, or by Machines where those represent them; Known is true when they could be counted.
+	// Counts count instances by Nodes, or by Machines if those represent them; Known is true when they could be counted.
 	Counts    counts
 	Known     bool
 	Instances instances
-	// Problems are those that the steps have met.
+	// Problems are the problems that the steps have reported.
 	Problems problems
-	// Unread is why they could not be counted.
+	// Unread is why the instances could not be counted.
 	Unread external.Problem
 	Failed bool
 }
 
-// problems are the lines of the condition MachinesReady, of which the last one gives the reason.
+// problems are the lines of the condition MachinesReady; the last one sets the reason.
 type problems struct {
 	Reason string
 	Lines  []string
 }
 
-// add adds a line that names instances, unless there are none. what says what they have in common, and more ends the line.
+// add adds a line that names instances, unless there are none. what describes them, and more ends the line.
 func (all *problems) add(reason, what string, names []string, more string) {
 	if len(names) > 0 {
 		all.Reason, all.Lines = reason, append(all.Lines, "* "+what+": "+engine.Named(names)+more)
 	}
 }
 
-// actual is the number of instances, as far as it is reported.
+// actual returns the reported number of instances.
 func (f *statusFacts) actual() int32 { return max(f.Pool.ObservedReplicas.Or(0), f.Listed) }
 
 // phase computes the phase.
@@ -81,7 +81,7 @@ func (f *statusFacts) phase() phases.Decision {
 	return phases.MachinePool().Compute(facts)
 }
 
-// conditions are those that sum the pool up. Words are those of Cluster API's MachineSet where it has the condition.
+// conditions returns the summarizing conditions of the pool. The texts are those of Cluster API's MachineSet if it has the condition.
 func (f *statusFacts) conditions() []metav1.Condition {
 	return []metav1.Condition{
 		f.available(), f.machinesReady(), f.machinesUpToDate(),
@@ -107,13 +107,13 @@ func (f *statusFacts) available() metav1.Condition {
 }
 
 func (f *statusFacts) unread(kind string) metav1.Condition {
-	if f.Unread == (external.Problem{}) { // the Nodes are known, and the Machines are not; an empty reason is refused
+	if f.Unread == (external.Problem{}) { // the Nodes are known, and the Machines are not; an empty reason is rejected
 		return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs)
 	}
 	return engine.Condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
 }
 
-// machinesReady names the instances that have a problem.
+// machinesReady reports the instances that have a problem.
 func (f *statusFacts) machinesReady() metav1.Condition {
 	all := problems{Reason: contract.ReasonNotReady}
 	all.add(contract.ReasonNotReady, "Not ready", f.Counts.NotReady, "")
@@ -136,7 +136,7 @@ func (f *statusFacts) machinesUpToDate() metav1.Condition {
 	return f.summed(contract.ConditionMachinesUpToDate, contract.ReasonUpToDate, contract.ReasonNotUpToDate, lines)
 }
 
-// summed returns a condition about all instances: they are good unless lines say what is bad.
+// summed returns a condition about all instances: it is good unless lines report problems.
 func (f *statusFacts) summed(kind, good, bad string, lines []string) metav1.Condition {
 	switch {
 	case !f.Known:
@@ -164,7 +164,7 @@ func (f *statusFacts) scaling(kind, is, isNot, way string, when int) metav1.Cond
 	return engine.Condition(kind, metav1.ConditionFalse, isNot, "")
 }
 
-// instanceLabels are the labels by which the Machines and InfraMachines of a pool are found.
+// instanceLabels returns the labels of a pool's Machines and InfraMachines.
 func instanceLabels(pool *contract.MachinePoolState) map[string]string {
 	all := map[string]string{contract.PoolNameLabel: contract.LabelValue(pool.Key.Name)}
 	if pool.ClusterName != "" {
@@ -178,7 +178,7 @@ type counts struct {
 	Ready, Available, UpToDate int32
 	// NotReady are the names of Nodes, or Machines, that are not ready, and Outdated those that are not up to date, in their order.
 	NotReady, Outdated []string
-	// Again is when one more becomes available by itself; zero when none does.
+	// Again is the time after which one more becomes available without an event; zero when none does.
 	Again time.Duration
 }
 
@@ -213,7 +213,7 @@ func countNodes(nodes []*corev1.Node, minReady time.Duration, version string, no
 	return c
 }
 
-// readySince returns since when the condition Ready of a Node has its status; zero when the Node has never answered.
+// readySince returns since when the condition Ready of a Node has its status; zero when the Node has never reported.
 func readySince(node *corev1.Node) (at time.Time) {
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
@@ -238,7 +238,7 @@ func countMachines(machines []machine, nodes []*corev1.Node, version string) cou
 	return c
 }
 
-// flush writes the pool at the end of a pass. A condition that changes to a problem, which a person has to act on, is a Warning event.
+// flush writes the pool at the end of a pass. A condition that changes to a problem for a person is a Warning event.
 func flush(ctx context.Context, p *Scope, failed error) error {
 	return p.Flush(ctx, engine.Writing{Observes: failed == nil && !p.Paused(), Problems: append(engine.Problems(), ReasonInstancesHeld)})
 }
@@ -264,8 +264,8 @@ func statusStep(_ context.Context, p *Scope) (Result, error) {
 	return Result{}, nil
 }
 
-// sparesUnread leaves conditions as they are for a while when the objects that they are about cannot be read any more: when a process
-// starts nothing is, and connections come back.
+// sparesUnread does not change conditions for a while when their objects cannot be read any more: a starting process can read nothing, and
+// connections recover.
 func (p *Scope) sparesUnread() {
 	read := map[string]bool{
 		contract.ConditionInfrastructureReady: p.infrastructure.Usable(), contract.ConditionBootstrapConfigReady: p.bootstrap.Usable(),
@@ -279,8 +279,8 @@ func (p *Scope) sparesUnread() {
 	p.SpareUnread(isUnread, &p.mem().unread, p.env.options.ConnectionGrace)
 }
 
-// sumFailure sets the failure that is reported now, and reports whether there is one. It ends when no object reports one any more; while
-// an object cannot be read, an earlier failure stays.
+// sumFailure sets the failure that is reported now, and reports whether there is one. It ends when no object reports one any more; while an
+// object cannot be read, an earlier failure remains.
 func (p *Scope) sumFailure() bool {
 	f, unread := p.failure, slices.Contains([]external.Presence{p.bootstrap.Presence, p.infrastructure.Presence}, external.Unread)
 	if f == (engine.Failure{}) && unread {
@@ -298,7 +298,7 @@ func (p *Scope) statusFacts() statusFacts {
 		Listed: int32(len(instanceIDs(p.State.ProviderIDs, p.env.options.Matching))), //nolint:gosec // so many fit into memory
 		Unread: p.unread, Known: p.nodesKnown, Instances: p.instances, Problems: p.problems, Failed: p.sumFailure(),
 	}
-	if !f.Desired.Found() && p.State.ReplicasManagedElsewhere() { // what the other component has is what it wants
+	if !f.Desired.Found() && p.State.ReplicasManagedElsewhere() { // the other component's number is the desired one
 		f.Desired = p.State.ObservedReplicas
 		if p.infrastructure.Usable() {
 			f.Desired = contract.Some(f.actual())
@@ -331,28 +331,28 @@ func (p *Scope) statusFacts() statusFacts {
 
 // Reasons of the events that the reconciler records on a pool.
 const (
-	// EventNodeDrained: a Node was drained because its instance leaves.
+	// EventNodeDrained: a Node was drained because its instance is leaving.
 	EventNodeDrained = "SuccessfulDrainNode"
-	// EventNodeUncordoned: others make a Node schedulable again during its drain.
+	// EventNodeUncordoned: a Node was made schedulable again during its drain.
 	EventNodeUncordoned = "NodeUncordoned"
 	// EventVolumesLeft: volumes were not detached in time.
 	EventVolumesLeft = "NodeVolumesLeftAttached"
-	// EventNodeDeleted: a Node was deleted because its instance has left.
+	// EventNodeDeleted: a Node was deleted because its instance is gone.
 	EventNodeDeleted = "SuccessfulDeleteNode"
-	// EventMachinesCreated and EventMachineDeleted are about Machines that stand for instances.
+	// EventMachinesCreated and EventMachineDeleted are about Machines that represent instances.
 	EventMachinesCreated = "SuccessfulCreate"
 	EventMachineDeleted  = "SuccessfulDelete"
-	// EventDrainFailed and EventNodeDeletionFailed: a deletion goes on without.
+	// EventDrainFailed and EventNodeDeletionFailed: a deletion continues without that stage.
 	EventDrainFailed        = "FailedDrainNode"
 	EventNodeDeletionFailed = "FailedDeleteNode"
 )
 
-// tell records an event about what the pool has done.
+// tell records an event about a completed action of the pool.
 func (p *Scope) tell(reason, note string, args ...any) {
 	p.Eventf(corev1.EventTypeNormal, reason, engine.ActionReconcile, note, args...)
 }
 
-// warn records an event about what the pool could not do.
+// warn records an event about a failed action of the pool.
 func (p *Scope) warn(reason, note string, args ...any) {
 	p.Eventf(corev1.EventTypeWarning, reason, engine.ActionReconcile, note, args...)
 }

@@ -9,7 +9,7 @@ import (
 // Step is one part of the reconciler of MachinePools, with a name. engine.Step documents its fields.
 type Step = engine.Step[*Scope]
 
-// Result says how a pass continues after a step.
+// Result defines how a pass continues after a step.
 type Result = engine.Result
 
 // Names of the steps that Steps returns.
@@ -45,8 +45,8 @@ const (
 //     of a deletion, each of which waits until it is complete;
 //   - StepStatus sets counters, phase and conditions. It changes none of them in a pass that ended before StepNodes.
 //
-// A step of your own that returns Result.Stop between two of them holds back the later ones in this pass. It asserts a condition that says
-// why: the pool itself reports only what its own steps wait for.
+// A step of your own that returns Result.Stop between two of them delays the later ones in this pass. It must assert a condition with the
+// reason, because the pool itself reports only what its own steps wait for.
 func Steps() engine.Steps[*Scope] {
 	return engine.Standard([]Step{
 		{Name: StepPaused, On: engine.InBoth, ObjectOnly: true, Run: pauseStep},
@@ -68,8 +68,8 @@ func Steps() engine.Steps[*Scope] {
 	})
 }
 
-// checkSteps reports why a list of steps cannot be used: duplicates, steps of Steps in another order, and missing ones without which
-// instances or Nodes would be lost, or a deletion would never end. A step of the same name may replace each of them. New calls it.
+// checkSteps returns an error for a list of steps that cannot be used: duplicates, steps of Steps in another order, and missing steps
+// without which instances or Nodes would be lost, or a deletion would never end. A step of the same name may replace each of them.
 func checkSteps(steps []Step) error {
 	return engine.CheckSafety(steps, Steps(), "MachinePool", engine.Safety{
 		Keep: StepFinalizer, Release: StepRemoveFinalizer, Harmless: []string{StepPaused, StepStatus},
@@ -88,17 +88,18 @@ func checkSteps(steps []Step) error {
 	})
 }
 
-// acts makes a step of a function.
+// acts returns a step function for a function.
 func acts(do func(*Scope, context.Context) error) engine.StepFunc[*Scope] {
 	return func(ctx context.Context, p *Scope) (Result, error) { return Result{}, do(p, ctx) }
 }
 
-// observes makes a step of a function that reads an object. In a deletion, its error delays only the stages that need the object.
+// observes returns a step function for a function that reads an object. In a deletion, its error delays only the stages that need the
+// object.
 func observes(do func(*Scope, context.Context) error) engine.StepFunc[*Scope] {
 	return func(ctx context.Context, p *Scope) (Result, error) { return Result{}, p.DeferError(do(p, ctx)) }
 }
 
-// stage makes a step of a stage of a deletion, which stops the pass until the stage is complete.
+// stage returns a step function for a stage of a deletion, which stops the pass until the stage is complete.
 func stage(complete func(*Scope, context.Context) (bool, error)) engine.StepFunc[*Scope] {
 	return func(ctx context.Context, p *Scope) (Result, error) {
 		done, err := complete(p, ctx)
