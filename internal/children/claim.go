@@ -16,7 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// claim is what an owner does about a child of its namespace.
+// claim is the action of an owner for a child in its namespace.
 type claim uint8
 
 const (
@@ -24,15 +24,16 @@ const (
 	claimNone claim = iota
 	// claimOwn: the owner controls it.
 	claimOwn
-	// claimAdopt: it has the labels, and no controller, or one of the owner's name that no longer exists: both were restored from a backup.
+	// claimAdopt: it has the labels, and either no controller or one with the owner's name that no longer exists, after a restore of both.
 	claimAdopt
 	// claimRelease: the owner controls it, and its labels were changed so that the owner releases it.
 	claimRelease
 )
 
-// decideClaim: an owner adopts a child that has the labels and no controller, unless either is being deleted, and releases a child whose
-// labels were changed. A child that does not match because the owner's own selector has changed is not released: the owner gives it the
-// new labels. Neither is one of another Cluster, nor one that was never as its owner has made it. Rule: the ReplicaSet controller's claims.
+// decideClaim decides about a child. An owner adopts a child that has the labels and no controller, unless either is being deleted, and
+// releases a child whose labels were changed. A child that does not match because the owner's own selector has changed is not released: the
+// owner gives it the new labels. Neither is a child of another Cluster, or one that was not stored as created. Rule: the ReplicaSet
+// controller's claims.
 func (s *Scope[S, U, CS, CU]) decideClaim(m Child[CS]) claim {
 	owner := s.owner.Common()
 	controller := metav1.GetControllerOfNoCopy(&metav1.ObjectMeta{OwnerReferences: m.OwnerReferences})
@@ -49,13 +50,13 @@ func (s *Scope[S, U, CS, CU]) decideClaim(m Child[CS]) claim {
 		return claimOwn
 	case !matches || goes || !s.inCluster(m):
 		return claimNone
-	case controller == nil || s.frame.isOwner(controller, owner.Key.Name): // the owner of this name is this one, so the other one is gone
+	case controller == nil || s.frame.isOwner(controller, owner.Key.Name): // this owner has the name, so the other one is gone
 		return claimAdopt
 	}
 	return claimNone
 }
 
-// Owned returns owner references with the owner as the controller, in place of any other one. have is not changed.
+// Owned returns owner references with the owner as the controller, instead of any other one. have is not changed.
 func Owned(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
 	return contract.WithOwner(slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool {
 		return engine.IsController(ref) && !contract.IsOwner(ref, owner)
@@ -67,7 +68,7 @@ func released(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav
 	return slices.DeleteFunc(slices.Clone(have), func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID })
 }
 
-// claim adopts and releases, and sets the children that the owner controls then. One that could not be adopted or released does not
+// claim adopts and releases, and sets the children that the owner controls then. A child that could not be adopted or released does not
 // delay the others; nothing is created meanwhile, because it may count later.
 func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
@@ -103,14 +104,14 @@ func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 	return own, nil
 }
 
-// take makes the owner the controller of a child, or releases it. It reports whether the owner controls it afterwards, and returns it as it
-// is then.
+// take makes the owner the controller of a child, or releases it. It returns the child in its new version, and whether the owner controls
+// it.
 func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (taken Child[CS], controls bool, err error) {
 	owner, name := s.owner.Common(), s.frame.kind.GVK.Kind
 	ref := s.frame.owner.OwnerReference(owner.Metadata, true)
 	owners := released(m.OwnerReferences, ref)
 	if c != claimRelease {
-		if err := s.sameOwner(ctx); err != nil { // one that was deleted, or created again, must not adopt what its caches show
+		if err := s.sameOwner(ctx); err != nil { // an owner that was deleted, or created again, must not adopt children from its stale caches
 			return m, false, err
 		}
 		owners = Owned(m.OwnerReferences, ref)

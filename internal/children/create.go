@@ -20,24 +20,24 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Make returns the child to create for a slot, with the annotations of scale.Stamp and the owner as its controller. It first creates what
-// the child refers to. own is false when an object of another owner has the name of such a part: then the slot is never used again. Make is
-// called again for a slot whose creation has failed.
+// Make returns the child to create for a slot, with the annotations of scale.Stamp and the owner as its controller. It first creates the
+// objects that the child references. own is false when an object of another owner has the name of such a part: then the slot is never used
+// again. Make is called again for a slot whose creation has failed.
 type Make func(ctx context.Context, e scale.Entry) (child client.Object, own bool, err error)
 
-// passLimit is how long one pass continues to create, claim or delete children; the next one resumes. It bounds for how long a process that
+// passLimit is how long one pass continues to create, claim or delete children; the next pass resumes. It limits how long a process that
 // has lost its Lease may still create.
 const passLimit = time.Minute
 
-// refusal is the error of a creation. The pass has evaluated its owner all the same.
+// refusal is the error of a creation. The pass has evaluated its owner nevertheless.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// Create creates the children of the reserved slots, one after the other, until one fails. The ledger was written by this pass, or the API
-// server confirms that it is the stored one: with an old one, what was created and deleted would be created again. Create writes the ledger
-// afterwards, and requests another pass for what is left, also where it finds a child that it has not made. What fails is resumed by a
-// later pass, under the same name. Rule: Cluster API's MachineSet controller; a quota or a broken webhook costs one rejected request and
+// Create creates the children of the reserved slots, one after the other, until one fails. The ledger must have been written by this pass,
+// or the API server must confirm that it is the stored one: with an old ledger, deleted children would be created again. Afterwards Create
+// writes the ledger, and requests another pass for remaining slots, or if it finds a child that it has not created. A later pass resumes a
+// failed creation under the same name. Rule: Cluster API's MachineSet controller; a quota or a broken webhook costs one rejected request,
 // not hundreds.
 func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 	if !s.current {
@@ -49,11 +49,11 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
 	done, left := map[string]bool{}, slices.Clone(s.Ledger.Pending)
-	slices.SortStableFunc(left, func(a, b scale.Entry) int { // one that has failed does not delay the others
+	slices.SortStableFunc(left, func(a, b scale.Entry) int { // a failed creation does not delay the others
 		return scale.TrueFirst(!s.memory.hasFailed(a.Name), !s.memory.hasFailed(b.Name))
 	})
 	if first := slices.DeleteFunc(slices.Clone(left), func(e scale.Entry) bool { return s.memory.failed[e.Name] == "" }); len(first) > 0 {
-		left = first // no other one is made before these are recognized
+		left = first // no other child is created before these are recognized
 	}
 	var names []string
 	var failed error
@@ -68,7 +68,7 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 		}
 		delete(s.memory.failed, e.Name)
 		done[e.Name] = true
-		if !isNew { // another process makes them, and they may be deleted again before this one comes to their names
+		if !isNew { // another process creates them, and they may be deleted again before this process reaches their names
 			break
 		}
 		names = append(names, e.Name)
@@ -77,16 +77,16 @@ func (s *Scope[S, U, CS, CU]) Create(ctx context.Context, create Make) error {
 	if len(left) > 0 {
 		s.owner.Requeue(engine.ConflictRetry)
 	}
-	// Children that exist must leave the ledger: if one of them were deleted later, it would be made again.
+	// Existing children must be removed from the ledger: if one of them were deleted later, it would be created again.
 	if err := s.WriteLedger(context.WithoutCancel(ctx), s.Ledger.Settle(done)); err != nil && !patch.Retryable(err) {
 		return errors.Join(failed, err)
 	}
 	return failed
 }
 
-// Refused says why the last attempt to create children has failed, empty when it has not, or when there was none. It is empty also when
-// none of the slots that failed is reserved any more: another process has made the child, an answer was lost, or it is not wanted, so that
-// no attempt will follow that succeeds.
+// Refused returns why the last attempt to create children failed, empty when it did not or there was none. It is empty also when no failed
+// slot is reserved any more, because no attempt will follow that succeeds: another process has created the child, an answer was lost, or
+// the child is not needed.
 func (s *Scope[S, U, CS, CU]) Refused() string {
 	if !slices.ContainsFunc(s.Ledger.Pending, func(e scale.Entry) bool { return s.memory.hasFailed(e.Name) }) {
 		return ""
@@ -94,7 +94,7 @@ func (s *Scope[S, U, CS, CU]) Refused() string {
 	return s.memory.failure
 }
 
-// reportCreated records events about children that were created, and why the next one was not, which it remembers.
+// reportCreated records events about created children, and about the failure of the next one, which it remembers.
 func (s *Scope[S, U, CS, CU]) reportCreated(names []string, failed error) {
 	name := s.frame.kind.GVK.Kind
 	s.memory.failure = ""
@@ -107,9 +107,9 @@ func (s *Scope[S, U, CS, CU]) reportCreated(names []string, failed error) {
 	}
 }
 
-// create creates one child. Whatever exists already is judged by its stamp. It returns the UID of the owner's child, and whether it is new:
-// an earlier pass may have made it, whose answer was lost or which the cache does not show yet. After an error the slot stays reserved;
-// otherwise it is never used again, also when another object has the name, or the child is being deleted.
+// create creates one child. The stamp decides about an existing object. It returns the UID of the owner's child, and whether it is new: an
+// earlier pass may have created it, with a lost answer or a stale cache. After an error the slot stays reserved; otherwise it is never used
+// again, even if another object has the name, or the child is being deleted.
 func (s *Scope[S, U, CS, CU]) create(ctx context.Context, create Make, e scale.Entry) (uid types.UID, isNew bool, err error) {
 	child, own, err := create(ctx, e)
 	if err != nil || !own {

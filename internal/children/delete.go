@@ -18,11 +18,11 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Delete requests the deletion of children, in order, each only as it was read, and so only while the owner controls it: one that was
-// chosen because it was not available may be available by now. A rejected one does not delay the others, and no other one is deleted in
-// its place. Caches may be stale, so the API server is asked once whether the owner is as it was read, and, unless keep is 0, how many
-// children exist, and whether the same ones are marked: at least keep children that are not being deleted remain. The pass comes again for
-// one that has changed before; the error for one that changes at the same time matches patch.Retryable.
+// Delete requests the deletion of children, in order, each only in the version that was read, while the owner controls it: a child that was
+// chosen because it was not available may be available now. A rejected deletion does not delay the others, and no other child is deleted in
+// its place. Because caches may be stale, the API server confirms once that the owner has not changed and, unless keep is 0, the number of
+// children and their marks: at least keep children that are not being deleted remain. Another pass follows for a child that has changed
+// before; the error for a child that changes at the same time matches patch.Retryable.
 func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim, keep int) error {
 	if len(victims) == 0 {
 		return nil
@@ -46,14 +46,14 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 	ctx, cancel := context.WithTimeout(ctx, passLimit)
 	defer cancel()
 	for _, v := range victims {
-		if ctx.Err() != nil { // what was confirmed is old by now
+		if ctx.Err() != nil { // the confirmation is too old now
 			s.owner.Requeue(engine.ConflictRetry)
 			break
 		}
 		switch err := s.deleteOne(ctx, v, versions[v.UID]); {
 		case err == nil:
 			names = append(names, v.Name)
-		case external.SaysGone(err): // an event has it already, or another has deleted it
+		case external.SaysGone(err): // an event has reported it, or another client has deleted it
 		default:
 			if failed = append(failed, err); !engine.IsStale(err) {
 				s.Undeleted = append(s.Undeleted, engine.Bounded(err.Error(), engine.MaxNoteLength))
@@ -70,7 +70,7 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 	return errors.Join(failed...)
 }
 
-// sameOwner confirms with the API server that the owner is as it was read. The error matches engine.ErrStale.
+// sameOwner confirms with the API server that the owner has not changed since it was read. The error matches engine.ErrStale.
 func (s *Scope[S, U, CS, CU]) sameOwner(ctx context.Context) error {
 	owner, now := s.owner.Common(), engine.NewObject(s.frame.owner.Kind)
 	err := s.frame.Existing(ctx, now, s.frame.owner.Kind.GVK.Kind, owner.Key)
@@ -80,7 +80,7 @@ func (s *Scope[S, U, CS, CU]) sameOwner(ctx context.Context) error {
 	return err
 }
 
-// confirm returns the victims that may go as the API server itself knows the children.
+// confirm returns the victims that may be deleted according to the children in the API server.
 func (s *Scope[S, U, CS, CU]) confirm(
 	ctx context.Context, victims []scale.Victim, keep int, versions map[types.UID]string,
 ) ([]scale.Victim, error) {
@@ -109,9 +109,8 @@ func (s *Scope[S, U, CS, CU]) confirm(
 	return confirmed, nil
 }
 
-// seesMarks confirms that the children to delete were chosen by the marks that children have now. A client that marks a child and then
-// reduces the replicas, as cluster-autoscaler does, writes two objects: the cache of owners may show its write before the cache of children
-// does.
+// seesMarks confirms that the children to delete were chosen by their present marks. A client that marks a child and then reduces the
+// replicas, as cluster-autoscaler does, writes two objects, and the cache of owners may show its write before the cache of children does.
 func (s *Scope[S, U, CS, CU]) seesMarks(live map[string]metav1.PartialObjectMetadata) error {
 	for _, m := range s.Own {
 		if now, found := live[m.Key.Name]; found && now.UID == m.UID {
@@ -123,7 +122,7 @@ func (s *Scope[S, U, CS, CU]) seesMarks(live map[string]metav1.PartialObjectMeta
 	return nil
 }
 
-// SameMarks confirms that a child that was read has the marks that it has now by other annotations. The error matches engine.ErrStale.
+// SameMarks confirms that a child that was read has the marks in the present annotations. The error matches engine.ErrStale.
 func (f *Frame[S, U, CS, CU]) SameMarks(child *contract.Metadata, now map[string]string) error {
 	for _, key := range f.config.Marks {
 		before, had := child.Annotations[key]
@@ -145,7 +144,7 @@ func (s *Scope[S, U, CS, CU]) deleteOne(ctx context.Context, v scale.Victim, ver
 	return nil
 }
 
-// named names children in an event: one as Cluster API does, of many the first ones.
+// named names children in an event: a single one as Cluster API does, of many the first ones.
 func (f *Frame[S, U, CS, CU]) named(names []string) string {
 	if len(names) == 1 {
 		return fmt.Sprintf("%s %q", f.kind.GVK.Kind, names[0])

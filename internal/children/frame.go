@@ -21,15 +21,15 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// Config says how the owners of a kind keep children of another kind. Only Name is required.
+// Config defines how the owners of a kind manage children of another kind. Only Name is required.
 type Config struct {
-	// Name is what the reasons of holds call a child, such as Machine. Messages and events have its kind.
+	// Name is the name of a child in the reasons of holds, such as Machine. Messages and events use its kind.
 	Name string
-	// Marks are the annotations of children by which the owner chooses which ones to delete.
+	// Marks are the annotations by which the owner chooses the children to delete.
 	Marks []string
 }
 
-// Frame is what the passes over all owners of a kind share: the Frame of the owners, whose index finds the children of an owner, too, and
+// Frame is shared by the passes over all owners of a kind: the Frame of the owners, whose index also finds the children of an owner, and
 // the children's kind. S and U are the state and the update of an owner, CS and CU those of a child. Safe for concurrent use.
 type Frame[S, U, CS, CU any] struct {
 	config   Config
@@ -38,15 +38,15 @@ type Frame[S, U, CS, CU any] struct {
 	selector func(*S) (labels.Selector, error)
 }
 
-// NewFrame returns the Frame for owners that have a engine.Frame, with children of a kind that passes engine.CheckKind. selector says which
-// children an owner selects; an owner for which it fails adopts none.
+// NewFrame returns the Frame for the owners of an engine.Frame, with children of a kind that passes engine.CheckKind. selector returns the
+// selector of an owner's children; an owner for which it fails adopts none.
 func NewFrame[S, U, CS, CU any](
 	owner *engine.Frame[S, U], kind contract.KindOf[CS, CU], selector func(*S) (labels.Selector, error), config Config,
 ) *Frame[S, U, CS, CU] {
 	return &Frame[S, U, CS, CU]{config, owner, kind, selector}
 }
 
-// Child is a child as a pass has read it. Object may be shared with a cache: none of them may be changed.
+// Child is a child as a pass has read it. Object may be shared with a cache; neither it nor State may be changed.
 type Child[CS any] struct {
 	Object contract.Object
 	State  *CS
@@ -60,7 +60,7 @@ func (f *Frame[S, U, CS, CU]) child(obj contract.Object) (Child[CS], error) {
 	return Child[CS]{Object: obj, State: state, Metadata: contract.CommonOf(state).Metadata}, err
 }
 
-// says names a child in errors.
+// says returns the name of a child for errors.
 func (f *Frame[S, U, CS, CU]) says(key types.NamespacedName) string {
 	return f.kind.GVK.Kind + " " + key.String()
 }
@@ -70,7 +70,7 @@ func (f *Frame[S, U, CS, CU]) isOwner(ref *metav1.OwnerReference, name string) b
 	return ref.Name == name && ref.Kind == f.owner.Kind.GVK.Kind && engine.Group(ref.APIVersion) == f.owner.Kind.GVK.Group
 }
 
-// Existing reads an object that is said to exist from the API server itself. The error matches engine.ErrStale when it is gone.
+// Existing reads an object that should exist from the API server. The error matches engine.ErrStale when it is gone.
 func (f *Frame[S, U, CS, CU]) Existing(ctx context.Context, into client.Object, kind string, key types.NamespacedName) error {
 	err := f.owner.Ports.APIReader.Get(ctx, key, into)
 	switch {
@@ -82,8 +82,8 @@ func (f *Frame[S, U, CS, CU]) Existing(ctx context.Context, into client.Object, 
 	return nil
 }
 
-// Flush writes an owner at the end of a pass over it and its children, with the error of the steps. A pass that has read too little leaves
-// the status as it is; one that has failed to read the children sets the conditions unobserved.
+// Flush writes an owner at the end of a pass over it and its children, with the error of the steps. A pass that has read too little does
+// not change the status; a pass that has failed to read the children sets the conditions unobserved.
 func (s *Scope[S, U, CS, CU]) Flush(ctx context.Context, unobserved func() []metav1.Condition, err error) error {
 	failed := err != nil && !engine.IsStale(err)
 	silent := s.Waiting || (failed && s.owner.Paused())
@@ -133,8 +133,8 @@ func (f *Frame[S, U, CS, CU]) Watch(b *engine.Builder) {
 	b.Watches(engine.NewObject(f.kind), Gathered(f.ownersOf))
 }
 
-// Gathered enqueues whom an event concerns 100 ms later, so that events of many objects at once cause one pass. An update concerns those of
-// the object before it too.
+// Gathered enqueues the requests for an event 100 ms later, so that events of many objects at once cause one pass. For an update it
+// includes the requests for the old object.
 func Gathered(requests func(context.Context, client.Object) []reconcile.Request) handler.Funcs {
 	wake := func(ctx context.Context, q queue, objects ...client.Object) {
 		woken := map[reconcile.Request]bool{}
@@ -175,7 +175,7 @@ func (f *Frame[S, U, CS, CU]) ownersOf(ctx context.Context, child client.Object)
 	return requests
 }
 
-// Selector returns the selector of an owner that selects children of its Cluster. Without labels and expressions of its own it selects the
+// Selector returns the selector of an owner that selects children of its Cluster. Without own labels and expressions it selects the
 // children whose label nameLabel has the owner's name. have is not changed. Rule: the defaults of Cluster API's webhooks and controllers
 // for MachineSets and MachineDeployments.
 func Selector(have *metav1.LabelSelector, owner contract.Common, nameLabel string) (labels.Selector, error) {

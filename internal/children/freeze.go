@@ -11,9 +11,9 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Freeze puts a verdict about a set or a deployment into its pass: the label, the condition Frozen and an event. was is how it is frozen,
-// and asked: the request to unfreeze has to go. The condition follows a label of the guard, also where a crash or a person has left one
-// without the other. The event is recorded when the label is written. u is the Update of the pass.
+// Freeze adds a verdict about a set or a deployment to its pass: the label, the condition Frozen and an event. was is the present state;
+// asked: remove the request to unfreeze. The condition follows the label, even if a crash or a person has left one without the other. The
+// event is recorded when the label is written. u is the Update of the pass.
 func (s *Scope[S, U, CS, CU]) Freeze(u *contract.ReplicatedUpdate, was scale.Freezing, v scale.FreezeVerdict, asked bool) {
 	owner, gvk := s.owner, s.frame.owner.Kind.GVK
 	tell := func(kind, did string) { // FrozeMachineSet and UnfrozeMachineSet are Gardener's

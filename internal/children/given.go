@@ -11,11 +11,11 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// GivenAnnotation of a child records what its owner gave it, so that a value that the owner's template no longer has is removed, and values
-// of other writers stay. It holds a Given as JSON.
+// GivenAnnotation of a child records the values that its owner gave it, as a Given in JSON, so that a value that the owner's template no
+// longer has is removed, and values of other writers are retained.
 const GivenAnnotation = "machinist.dev/given"
 
-// Given is what an owner gave a child.
+// Given is the record of the values that an owner gave a child.
 type Given struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Annotations are the keys of the annotations, and Fields the names of other fields, both sorted.
@@ -23,7 +23,7 @@ type Given struct {
 	Fields      []string `json:"fields,omitempty"`
 }
 
-// ReadGiven reads the record of a child. Without a readable one nothing is known, and nothing is removed.
+// ReadGiven reads the record of a child. Without a valid record the result is empty, and nothing is removed.
 func ReadGiven(child *contract.Metadata) Given {
 	var g Given
 	if json.Unmarshal([]byte(child.Annotations[GivenAnnotation]), &g) != nil {
@@ -41,7 +41,7 @@ func (g Given) Text() string {
 	return string(text)
 }
 
-// Of records on a child, before it is created, what the owner gives it, and returns the child as a client creates it.
+// Of records on a child, before it is created, the values that the owner gives it, and returns the child for a client.
 func (g Given) Of(made contract.Object) (client.Object, error) {
 	child, ok := made.(client.Object)
 	if !ok {
@@ -54,8 +54,8 @@ func (g Given) Of(made contract.Object) (client.Object, error) {
 	return child, nil
 }
 
-// Changes returns the changes that give an object labels and annotations: these are added, and values that were given before and are not
-// wanted any more are removed.
+// Changes returns the changes that add labels and annotations to an object, and remove values that were given before and are not wanted any
+// more.
 func (g Given) Changes(have *contract.Metadata, wantLabels, wantAnnotations map[string]string) contract.MetadataUpdate {
 	return contract.MetadataUpdate{
 		Labels:      changes(have.Labels, wantLabels, slices.Collect(maps.Keys(g.Labels))),
@@ -79,8 +79,8 @@ func changes(have, want map[string]string, gave []string) map[string]contract.Ch
 	return all
 }
 
-// Also returns a kind whose adapter calls a function before it writes an update, so that what a Maker changes goes into the same patch. The
-// function may change the update.
+// Also returns a kind whose adapter calls a function before it writes an update, so that the changes of a Maker are part of the same patch.
+// The function may change the update.
 func Also[S, U any](kind contract.KindOf[S, U], do func(obj contract.Object, u *U) error) contract.KindOf[S, U] {
 	kind.Adapter = also[S, U]{kind.Adapter, do}
 	return kind
@@ -100,7 +100,7 @@ func (a also[S, U]) Write(obj contract.Object, u U) error {
 	return a.Adapter.Write(obj, u)
 }
 
-// Record has an update write a record of what is given now to a child, unless it says so already.
+// Record adds the present record of a child to an update, unless it is stored already.
 func (g Given) Record(child *contract.Metadata, u *contract.MetadataUpdate) {
 	if text := g.Text(); child.Annotations[GivenAnnotation] != text {
 		annotations := map[string]contract.Change[string]{GivenAnnotation: contract.SetTo(text)}

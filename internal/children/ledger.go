@@ -10,17 +10,18 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// RestoredAnnotation of an owner that waits for its children since it was restored from a backup, with the owner's UID as the value, says
-// that no more of them come: the owner creates what is missing. It means nothing to any other owner, also when it is restored with one.
+// RestoredAnnotation of an owner that waits for its children after a restore from a backup, with the owner's UID as the value, means that
+// no more of them will come: the owner creates the missing ones. For any other owner it has no effect, even if it is restored with the
+// owner.
 const RestoredAnnotation = "machinist.dev/restored"
 
-// Reasons of holds, beside those that NotShown and NotRestored return.
+// Reasons of holds, in addition to those of NotShown and NotRestored.
 const (
-	// ReasonLedgerUnreadable: the ledger cannot be read.
+	// ReasonLedgerUnreadable: the ledger is invalid.
 	ReasonLedgerUnreadable = "LedgerUnreadable"
 	// ReasonClaimFailed: a child could not be adopted or released.
 	ReasonClaimFailed = "ClaimFailed"
-	// ReasonSelectorUnreadable: the selector of the owner cannot be read, so that no child is adopted or released either.
+	// ReasonSelectorUnreadable: the selector of the owner is invalid, so no child is adopted or released either.
 	ReasonSelectorUnreadable = "SelectorUnreadable"
 	// ReasonSelectorMismatch: the selector does not select the labels that children get.
 	ReasonSelectorMismatch = "SelectorDoesNotMatchTemplate"
@@ -28,17 +29,17 @@ const (
 	ReasonNaming = "MachineNamingInvalid"
 )
 
-// NotShown is the reason of the hold on an owner with children that the cache does not show, such as MachinesNotShown.
+// NotShown is the reason of the hold on an owner whose children are missing in the cache, such as MachinesNotShown.
 func NotShown(name string) string { return name + "sNotShown" }
 
 // NotRestored is the reason of the hold on an owner that had children before it was restored, while they do not exist.
 func NotRestored(name string) string { return name + "sNotRestored" }
 
-// decideLedger returns the ledger to decide on. It is lost when the owner has children, and no ledger, or an earlier one than they are of,
-// and foreign when it is that of another owner, from which this one was restored, moved or copied. The error says why the stored one
-// cannot be read: a person has to correct it. highest is the highest slot among the children, and controls: the owner controls one of
-// them. An owner with children always has a ledger of its own, so that it is known when it is restored without them. One in deletion takes
-// no slots, and keeps what it has.
+// decideLedger returns the ledger to decide on. It is lost when the owner has children and either no ledger or one that is older than they
+// are. It is foreign when it belongs to another owner, from which this one was restored, moved or copied. The error describes an invalid
+// ledger, which a person must correct. highest is the highest slot among the children; controls: the owner controls one of them. An owner
+// with children always has its own ledger, so that a restore without them is detected. An owner in deletion reserves no slots, and its
+// ledger is not changed.
 func decideLedger(owner contract.Common, highest int64, controls bool) (ledger scale.Ledger, lost, foreign bool, err error) {
 	text, found := owner.Annotations[scale.LedgerAnnotation]
 	ledger, err = scale.ParseLedger(text)
@@ -59,7 +60,7 @@ func decideLedger(owner contract.Common, highest int64, controls bool) (ledger s
 	return ledger, false, false, nil
 }
 
-// readLedger sets Ledger, holds an owner whose ledger cannot be read, and reports whether it is lost.
+// readLedger sets Ledger, holds an owner whose ledger is invalid, and reports whether it is lost.
 func (s *Scope[S, U, CS, CU]) readLedger() (lost bool) {
 	owner, controls := s.owner.Common(), false
 	for _, m := range s.candidates {
@@ -73,8 +74,8 @@ func (s *Scope[S, U, CS, CU]) readLedger() (lost bool) {
 	return lost
 }
 
-// rebuildLedger writes a ledger that was lost, once the cache shows all children, so that no slot of theirs is taken again, nor one of a
-// child that another owner has taken. It fails with a conflict where only the read of the owner is old.
+// rebuildLedger writes a lost ledger, once the cache has all children, so that no slot of theirs is reserved again, nor one of a child that
+// another owner has taken. If only the owner was read from a stale cache, it fails with a conflict.
 func (s *Scope[S, U, CS, CU]) rebuildLedger(ctx context.Context) error {
 	if shows, err := s.ShowsAll(ctx); err != nil || !shows {
 		return err
@@ -85,8 +86,8 @@ func (s *Scope[S, U, CS, CU]) rebuildLedger(ctx context.Context) error {
 }
 
 // WriteLedger writes a ledger that differs from the stored one, with the resourceVersion of the owner that was read, and sets Ledger. An
-// owner that has changed meanwhile is read again first: the error matches patch.Retryable. One that cannot be read, or that waits for its
-// children since a restore, is not replaced.
+// owner that has changed must be read again first: the error matches patch.Retryable. An invalid ledger, or one of an owner that waits for
+// its children since a restore, is not replaced.
 func (s *Scope[S, U, CS, CU]) WriteLedger(ctx context.Context, want scale.Ledger) error {
 	if s.Ledger.String() != want.String() && !s.IsHeld(ReasonLedgerUnreadable) && !s.restored {
 		return s.commit(ctx, want)
@@ -104,7 +105,7 @@ func (s *Scope[S, U, CS, CU]) commit(ctx context.Context, ledger scale.Ledger) e
 	return nil
 }
 
-// Settle returns the ledger without the slots whose children were observed as they were created. WriteLedger has to write it before one of
+// Settle returns the ledger without the slots whose children were observed as they were created. WriteLedger must write it before one of
 // them is deleted.
 func (s *Scope[S, U, CS, CU]) Settle() scale.Ledger {
 	if len(s.Ledger.Pending) == 0 {
@@ -118,7 +119,7 @@ func (s *Scope[S, U, CS, CU]) Settle() scale.Ledger {
 }
 
 // AwaitRestored holds an owner with the ledger of another one until it has as many children as desired, or a person sets
-// RestoredAnnotation. Then the owner begins a ledger of its own, behind all slots of its children.
+// RestoredAnnotation. Then the owner begins its own ledger, behind all slots of its children.
 func (s *Scope[S, U, CS, CU]) AwaitRestored(ctx context.Context, desired int) error {
 	owner, name := s.owner.Common(), s.frame.kind.GVK.Kind
 	if !s.restored || !owner.Deleting.IsZero() {
@@ -134,9 +135,9 @@ func (s *Scope[S, U, CS, CU]) AwaitRestored(ctx context.Context, desired int) er
 	return nil
 }
 
-// Grow reserves n more slots, and creates the children of all reserved ones. Before it reserves any, it asks the API server whether the
-// cache shows all children, see ShowsAll: where it does not, nothing is created. Where all names are taken, that is a hold. Slots that are
-// only resumed were reserved by a pass that has asked. The ledger is written before anything is created under its names.
+// Grow reserves n more slots, and creates the children of all reserved ones. Before it reserves any, the API server confirms that the cache
+// has all children (see ShowsAll); otherwise nothing is created. It holds the owner when all names are used. Slots that are only resumed
+// were reserved after such a confirmation. The ledger is written before anything is created under its names.
 func (s *Scope[S, U, CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n int, naming scale.Naming, create Make) error {
 	if n > 0 {
 		shows, err := s.ShowsAll(ctx)
@@ -146,7 +147,7 @@ func (s *Scope[S, U, CS, CU]) Grow(ctx context.Context, ledger scale.Ledger, n i
 		if !shows {
 			return s.WriteLedger(ctx, ledger)
 		}
-		ledger.Next = max(ledger.Next, s.highest+1) // also behind what others have taken the owner from
+		ledger.Next = max(ledger.Next, s.highest+1) // also behind children that other owners have taken
 		var reserved []scale.Entry
 		if ledger, reserved = ledger.Reserve(n, naming, func(name string) bool { return s.names[name] }); len(reserved) == 0 {
 			s.Hold(ReasonNaming, "all names that the naming template makes are taken: give it more random characters")

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// lagLimit is for how long a cache that does not show an object is taken for late, before it is said to leave the object out.
+	// lagLimit is how long a cache without an object counts as late, before it is reported as incomplete.
 	lagLimit = 30 * time.Second
-	// askAgain is the interval of requests to the API server for children that the cache leaves out. The cause does not end without a change.
+	// askAgain is the interval of requests to the API server for missing children. The cause does not end without a change.
 	askAgain = time.Minute
 )
 
-// Lag is for how long a cache has not shown one object that the API server has. The zero value is that of a cache that shows all.
+// Lag is the time for which a cache has lacked an object that the API server has. The zero value means that nothing is missing.
 type Lag struct {
 	since time.Time
 	name  string
 }
 
-// Judge reports whether a cache shows all objects, none of which is missing then, and otherwise why a person has to act, empty while the
-// cache is late, and when to ask again. kind is that of the objects. missing are their names, and stay as they are.
+// Judge reports whether a cache has all objects. Otherwise it returns a message for a person, empty while the cache is only late, and when
+// to check again. kind is the kind of the objects, and missing are their names, which are not changed.
 func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, message string, again time.Duration) {
 	if len(missing) == 0 {
 		*l = Lag{}
@@ -46,10 +46,10 @@ func (l *Lag) Judge(kind string, missing []string, now time.Time) (shows bool, m
 		"fields, namespaces), or look for a webhook that takes its labels or marks away", kind, l.name), askAgain
 }
 
-// ShowsAll reports whether the cache shows all children that the API server itself has of the owner, or for it to adopt, and how far their
-// updates in place are, which decides whether a set counts them: it makes one consistent list in a pass. Call it before something is done
-// that counts on their number. Without an error, false sets Waiting for a cache that is behind, and adds a hold, with the reason of
-// NotShown, for one that leaves a child out, and for a child of another Cluster.
+// ShowsAll reports whether the cache has all children that the API server has of the owner, or for it to adopt, with the same progress of
+// updates in place, which decides whether a set counts them. It makes one consistent list in a pass. Call it before an action that depends
+// on their number. Without an error, false sets Waiting for a cache that is behind, and adds a hold, with the reason of NotShown, for a
+// missing child and for a child of another Cluster.
 func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	if s.names != nil {
 		return s.shows, nil
@@ -76,7 +76,7 @@ func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	shows, message, again := s.memory.lag.Judge(s.frame.kind.GVK.Kind, missing, s.frame.owner.Options.Clock.Now())
 	if s.IsHeld(ReasonClaimFailed) {
 		shows = false
-		s.owner.Requeue(askAgain) // no event of a child without a controller wakes the owner when it goes
+		s.owner.Requeue(askAgain) // no event of a child without a controller wakes the owner when it is deleted
 	}
 	s.names, s.shows = names, shows
 	s.owner.Requeue(again)
@@ -87,7 +87,7 @@ func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	return shows, nil
 }
 
-// isLeft reports whether a child was made for the owner and has no controller: another program has taken the owner reference away.
+// isLeft reports whether a child was created for the owner and has no controller, because another program has removed the owner reference.
 func (s *Scope[S, U, CS, CU]) isLeft(m *metav1.PartialObjectMetadata) bool {
 	return metav1.GetControllerOfNoCopy(m) == nil && isStamped(m, s.owner.Common().UID)
 }
@@ -97,14 +97,14 @@ func isStamped(obj metav1.Object, owner types.UID) bool {
 	return scale.ReadStamp(obj.GetAnnotations()).Set == owner
 }
 
-// concerns reports whether a child is one of those that the cache is asked for.
+// concerns reports whether a child must be in the cache.
 func (s *Scope[S, U, CS, CU]) concerns(m *metav1.PartialObjectMetadata) bool {
 	controller := metav1.GetControllerOfNoCopy(m)
 	return metav1.IsControlledBy(m, s.owner.Object) || ((controller == nil || s.frame.isOwner(controller, s.owner.Common().Key.Name)) &&
 		s.Selector.Matches(labels.Set(m.Labels)))
 }
 
-// EachLive passes the metadata of all objects of the children's kind in a namespace to a function, as the API server has them.
+// EachLive passes the metadata of all objects of the children's kind in a namespace to a function, as read from the API server.
 func (f *Frame[S, U, CS, CU]) EachLive(ctx context.Context, namespace string, each func(*metav1.PartialObjectMetadata)) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(f.kind.GVK.GroupVersion().WithKind(f.kind.GVK.Kind + "List"))
@@ -117,7 +117,7 @@ func (f *Frame[S, U, CS, CU]) EachLive(ctx context.Context, namespace string, ea
 	return nil
 }
 
-// Live returns the metadata of the children that the owner controls as the API server itself knows them, by name.
+// Live returns the metadata of the children that the owner controls, by name, as read from the API server.
 func (s *Scope[S, U, CS, CU]) Live(ctx context.Context) (map[string]metav1.PartialObjectMetadata, error) {
 	own := map[string]metav1.PartialObjectMetadata{}
 	err := s.frame.EachLive(ctx, s.owner.Common().Key.Namespace, func(m *metav1.PartialObjectMetadata) {
@@ -128,8 +128,8 @@ func (s *Scope[S, U, CS, CU]) Live(ctx context.Context) (map[string]metav1.Parti
 	return own, err
 }
 
-// AllGone reports whether the API server confirms that the owner controls no child any more. Otherwise it requests another pass: the events
-// of the children are on the way.
+// AllGone reports whether the API server confirms that the owner controls no child any more. Otherwise it requests another pass, because
+// the events of the children will follow.
 func (s *Scope[S, U, CS, CU]) AllGone(ctx context.Context) (bool, error) {
 	live, err := s.Live(ctx)
 	if len(live) > 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// lost names what an object lacks of what its owner recognizes its child of a slot by, empty when it has all of it. The Cluster of one that
-// a Maker has made of another Go type than the kind's is compared when the cache shows it.
+// lost describes the missing values of an object by which its owner recognizes the child of a slot, empty when it has all. If a Maker has
+// made an object of another Go type than the kind's, its Cluster is compared when the cache has it.
 func (s *Scope[S, U, CS, CU]) lost(obj client.Object, e scale.Entry) string {
 	owner := s.owner.Common()
 	made, err := s.frame.child(obj)
@@ -34,8 +34,8 @@ func (s *Scope[S, U, CS, CU]) lost(obj client.Object, e scale.Entry) string {
 	return strings.Join(all, ", ")
 }
 
-// notKept returns an error about a child that the API server has stored without what its owner recognizes it by. Its slot stays reserved,
-// so that no other one is made in its place, also by another process. One in deletion is no such child.
+// notKept returns an error about a child that the API server has stored without the values by which its owner recognizes it. Its slot stays
+// reserved, so that no process creates another one in its place. A child in deletion is ignored.
 func (s *Scope[S, U, CS, CU]) notKept(obj client.Object, e scale.Entry) error {
 	lost := s.lost(obj, e)
 	if lost == "" || obj.GetDeletionTimestamp() != nil {
@@ -54,8 +54,8 @@ func (s *Scope[S, U, CS, CU]) reserved(name string) (scale.Entry, bool) {
 	return s.Ledger.Pending[at], true
 }
 
-// recognize holds an owner with a child that was not stored as it was created, or that is of another Cluster: the name of a Cluster never
-// changes.
+// recognize holds an owner with a child that was not stored as it was created, or that is of another Cluster, because the name of a Cluster
+// never changes.
 func (s *Scope[S, U, CS, CU]) recognize(m Child[CS]) {
 	owner, have := s.owner.Common(), contract.CommonOf(m.State)
 	if !owner.Deleting.IsZero() {
@@ -80,8 +80,7 @@ func (s *Scope[S, U, CS, CU]) Reserved(ledger scale.Ledger) int {
 	return len(ledger.Pending) - len(s.unkept)
 }
 
-// Abandon returns a ledger without the n slots that were taken last. Those of children that were not stored as they were created stay, and
-// all others with them.
+// Abandon returns a ledger without the last n reserved slots. While there are children that were not stored as created, it removes none.
 func (s *Scope[S, U, CS, CU]) Abandon(ledger scale.Ledger, n int) scale.Ledger {
 	if len(s.unkept) > 0 {
 		return ledger

@@ -22,46 +22,46 @@ import (
 // Scope is one pass over the children of one owner. Fill it with Frame.Begin, and call its methods in the order of the package's
 // documentation. Only the worker that runs the pass uses it. The slices must not be changed.
 type Scope[S, U, CS, CU any] struct {
-	// Own are the children that the owner controls, those in deletion included, and Known says that Observe has read them.
+	// Own are the children that the owner controls, including those that are being deleted. Known: Observe has read them.
 	Own   []Child[CS]
 	Known bool
-	// Selector is which children are the owner's, since Observe.
+	// Selector selects the owner's children, since Observe.
 	Selector labels.Selector
-	// Ledger is the creation ledger as it is stored, or as it begins where none is.
+	// Ledger is the stored creation ledger, or the initial one.
 	Ledger scale.Ledger
-	// Waiting: what was read is too old to say anything. The pass ends, and changes no condition; another one is requested.
+	// Waiting: the facts that were read are too old to decide. The pass ends without changing a condition, and another one is requested.
 	Waiting bool
-	// Unclaimed are the errors of adoptions and releases, and Undeleted why the API server has refused deletions, both sorted.
+	// Unclaimed are the errors of adoptions and releases, and Undeleted the reasons for rejected deletions, both sorted.
 	Unclaimed []error
 	Undeleted []string
-	// Released are the children that the owner has made, nobody controls and it does not select.
+	// Released are the children that the owner has created, that have no controller, and that it does not select.
 	Released []metav1.Time
-	// Holds keep the owner from creating children in this pass.
+	// Holds prevent the owner from creating children in this pass.
 	Holds []scale.Hold
 
 	frame  *Frame[S, U, CS, CU]
 	owner  *engine.Scope[S, U]
 	memory *Memory
-	// candidates are the children that the owner controls or may come to control, as the cache shows them, and names those of all objects
-	// of their kind that the API server has, since ShowsAll, which returns shows. highest is the highest slot among them.
+	// candidates are the children in the cache that the owner controls or may come to control. names are the names of all objects of their
+	// kind in the API server, since ShowsAll, which returns shows. highest is the highest slot among the candidates.
 	candidates []Child[CS]
 	names      map[string]bool
 	shows      bool
 	highest    int64
-	// restored: the stored ledger is that of another owner. current: this pass has written the ledger, or confirmed that it is stored.
+	// restored: the stored ledger belongs to another owner. current: this pass has written the ledger, or confirmed that it is stored.
 	restored, current bool
-	unkept            map[string]bool // those that were not stored as they were created, by name
+	unkept            map[string]bool // children that were not stored as they were created, by name
 	told              []engine.Event  // events that are recorded when the metadata of the owner is written
 }
 
-// Begin fills an empty Scope for an owner. memory is what is remembered of this owner, by its UID. Begin keeps both.
+// Begin fills an empty Scope for an owner. memory is the memory of this owner, by its UID. The Scope retains both.
 func (f *Frame[S, U, CS, CU]) Begin(s *Scope[S, U, CS, CU], owner *engine.Scope[S, U], memory *Memory) {
 	s.frame, s.owner, s.memory = f, owner, memory
 }
 
-// Observe reads the children of the owner and its ledger, and claims the children that are the owner's to claim. After an error, or when
-// Waiting is set, nothing can be decided in this pass. Children that could not be adopted or released are no error: they are in Unclaimed,
-// and hold creations. Neither is a selector that cannot be read: until it is corrected, no child is created, adopted or released.
+// Observe reads the children of the owner and its ledger, and claims children. After an error, or when Waiting is set, nothing can be
+// decided in this pass. Children that could not be adopted or released are not an error: they are in Unclaimed, and hold creations. Nor is
+// an invalid selector: until it is corrected, no child is created, adopted or released.
 func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context) error {
 	var err error
 	if s.Selector, err = s.frame.selector(&s.owner.State); err != nil {
@@ -87,13 +87,13 @@ func (s *Scope[S, U, CS, CU]) Observe(ctx context.Context) error {
 	return nil
 }
 
-// list lists the children that the owner controls, or may come to control. What is not the owner's own is read only when it matches: it
-// may be unreadable.
+// list lists the children that the owner controls, or may come to control. Other objects are read only when they match, because they may be
+// unreadable.
 func (s *Scope[S, U, CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	var all []Child[CS]
 	owner := s.owner.Common()
 	named, seen := nameKey(owner.Key.Name), map[string]bool{}
-	for _, key := range []string{named, freeKey, named} { // one whose owner changes between two lists is in one of them
+	for _, key := range []string{named, freeKey, named} { // a child whose owner changes between two lists is in one of them
 		more, err := s.frame.List(ctx, owner.Key.Namespace, key, !owner.Deleting.IsZero(), func(obj client.Object) bool {
 			if seen[obj.GetName()] {
 				return false
@@ -113,8 +113,8 @@ func (s *Scope[S, U, CS, CU]) list(ctx context.Context) ([]Child[CS], error) {
 	return all, nil
 }
 
-// List returns the objects of the children's kind under a key of the index that are wanted; nil wants all. goes says
-// that they are to be deleted: then one that cannot be read is there nevertheless.
+// List returns the wanted objects of the children's kind under a key of the index; nil wants all. goes: they are to be deleted, so an
+// object that cannot be read is included.
 func (f *Frame[S, U, CS, CU]) List(
 	ctx context.Context, namespace, key string, goes bool, wanted func(client.Object) bool,
 ) ([]Child[CS], error) {
@@ -129,7 +129,7 @@ func (f *Frame[S, U, CS, CU]) List(
 				return
 			}
 			m, err := f.child(obj)
-			if err != nil && goes { // that it exists is enough to delete it; nothing else of it counts
+			if err != nil && goes { // its existence is enough to delete it; no other value is used
 				m.State, err = new(CS), nil
 				m.Metadata = contract.CommonOf(m.State).Metadata
 				m.From(obj)
@@ -143,7 +143,7 @@ func (f *Frame[S, U, CS, CU]) List(
 	return all, nil
 }
 
-// Synced returns an error that matches engine.ErrStale before the first list of children has come back.
+// Synced returns an error that matches engine.ErrStale before the first list of children is complete.
 func (f *Frame[S, U, CS, CU]) Synced(ctx context.Context) error {
 	informer, err := f.owner.Ports.Cache.GetInformer(ctx, engine.NewObject(f.kind), cache.BlockUntilSynced(false))
 	switch {
@@ -164,7 +164,7 @@ func (s *Scope[S, U, CS, CU]) CheckSelector(gives map[string]string) {
 	}
 }
 
-// Hold keeps the owner from creating children in this pass, for a reason and with a message for a person.
+// Hold prevents the owner from creating children in this pass, for a reason and with a message for a person.
 func (s *Scope[S, U, CS, CU]) Hold(reason, message string) {
 	if hold := (scale.Hold{Reason: reason, Message: message}); !slices.Contains(s.Holds, hold) {
 		s.Holds = append(s.Holds, hold)
@@ -181,9 +181,9 @@ func (s *Scope[S, U, CS, CU]) inCluster(m Child[CS]) bool {
 	return contract.CommonOf(m.State).ClusterName == s.owner.Common().ClusterName
 }
 
-// Sync calls a function for each child that is not in step with its owner, and has its Cluster, and remembers those for which it succeeds
-// until they change. with is all that the fields of children which change in place depend on in their owner. A child that has changed a
-// moment ago is left for a later pass, and one that is gone is no error.
+// Sync calls a function for each child that is not in step with its owner and has its Cluster, and remembers those for which it succeeds
+// until they change. with represents the owner's values on which the children's fields that change in place depend. A child that has
+// changed a moment ago is left to a later pass, and a child that is gone is not an error.
 func (s *Scope[S, U, CS, CU]) Sync(with string, do func(Child[CS]) error) error {
 	var errs []error
 	synced := map[types.UID]inStep{}
@@ -208,27 +208,27 @@ func (s *Scope[S, U, CS, CU]) Sync(with string, do func(Child[CS]) error) error 
 	return errors.Join(errs...)
 }
 
-// Memory is what a process remembers of the children of one owner between passes: keep it by the UID of the owner, for example in a
+// Memory is the memory of a process about the children of one owner between passes: store it by the UID of the owner, for example in an
 // engine.Memory. Losing it costs time and reads, never correctness. Only the worker that reconciles the owner uses it.
 type Memory struct {
 	// Mark is scale.FreezeVerdict.Mark of the last evaluation.
 	Mark contract.Opt[int]
 
-	// lag is for how long the cache has not shown all children.
+	// lag is the time for which the cache has lacked children.
 	lag Lag
-	// failed are the names of the children whose creation failed the last time, each with the UID of the child that was not stored as it was
-	// created, if there is one: the others come first.
+	// failed are the names of the children whose last creation failed, each with the UID of the child that was not stored as it was created,
+	// if there is one; other children come first.
 	failed map[string]types.UID
-	// synced is what the children are in step with.
+	// synced are the versions with which the children are in step.
 	synced map[types.UID]inStep
-	// failure is why the last attempt to create has failed, empty when it has not.
+	// failure is why the last creation failed, empty when it did not.
 	failure string
 }
 
-// inStep is a version of a child, and what of its owner it is in step with.
+// inStep is a version of a child, and the owner's values with which it is in step.
 type inStep struct{ resourceVersion, with string }
 
-// NewMemory returns what is remembered of an owner at first.
+// NewMemory returns the empty memory of an owner.
 func NewMemory() *Memory {
 	return &Memory{failed: map[string]types.UID{}, synced: map[types.UID]inStep{}}
 }

@@ -18,24 +18,23 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// Summary is what the conditions and numbers of a set or a deployment depend on: it sums up its Machines. It keeps its inputs and changes
-// none of them.
+// Summary is the input of the conditions and numbers of a set or a deployment: its Machines. It changes none of its fields.
 type Summary struct {
-	// Desired is the desired number of Machines, and Deleting says that the owner is being deleted.
+	// Desired is the desired number of Machines. Deleting: the owner is being deleted.
 	Desired  contract.Opt[int32]
 	Deleting bool
-	// MinReady is how long a Node must be ready until it counts as available.
+	// MinReady is how long a Node must be ready before it counts as available.
 	MinReady time.Duration
-	// Machines are those of the owner, those in deletion included.
+	// Machines are the Machines of the owner, including those that are being deleted.
 	Machines []*contract.MachineState
-	// TemplateLabels are those of the template. Rule: Cluster API counts by them, not by the labels that a set adds.
+	// TemplateLabels are the labels of the template. Rule: Cluster API counts by them, not by the labels that a set adds.
 	TemplateLabels map[string]string
-	// Holds keep the owner from creating, in the order in which they are named.
+	// Holds prevent the owner from creating, in the order of the message.
 	Holds []scale.Hold
-	// Kept is why surplus Machines stay, and KeptCause the reason for that, which Cluster API does not know.
+	// Kept are the reasons why surplus Machines are not deleted; KeptCause is the condition reason for that, which Cluster API does not have.
 	Kept      []string
 	KeptCause string
-	// Left is what an owner in deletion waits for that is no Machine, and LeftAs the word for it.
+	// Left are the remaining objects, other than Machines, that an owner in deletion waits for; LeftAs is the word for them.
 	Left   []string
 	LeftAs string
 	Now    time.Time
@@ -49,14 +48,14 @@ type Counters struct {
 
 // Reasons of conditions that only sets and deployments have. Their other conditions and reasons are those of package contract.
 const (
-	ReasonUpToDateUnknown = "UpToDateUnknown" // it is not known whether a Machine is up to date; the reason is Cluster API's
+	ReasonUpToDateUnknown = "UpToDateUnknown" // it is unknown whether a Machine is up to date; the reason is Cluster API's
 	// ReasonMachineDeletionFailed is the reason of the condition ScalingDown while the API server refuses to delete a Machine.
 	ReasonMachineDeletionFailed = "MachineDeletionFailed"
 )
 
-// Count counts the Machines, and returns when time alone changes a number, zero when it does not: a Node is as old as the clock of
-// another machine says, which may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever it
-// says of itself.
+// Count counts the Machines, and returns when time alone changes a number, zero when it does not: the age of a Node depends on the clock of
+// another machine, which may be ahead. A Machine that is changed in place is neither ready nor available nor up to date, whatever its
+// conditions.
 func (f Summary) Count() (c Counters, again time.Duration) {
 	c = Counters{Replicas: int32(len(f.Machines))}
 	template := labels.SelectorFromValidatedSet(f.TemplateLabels)
@@ -86,7 +85,7 @@ func (f Summary) Count() (c Counters, again time.Duration) {
 	return c, again
 }
 
-// Unobserved are the conditions that sets and deployments have in common, Paused aside, while their Machines could not be read.
+// Unobserved returns the common conditions of sets and deployments, except Paused, while their Machines could not be read.
 func Unobserved() []metav1.Condition {
 	all := make([]metav1.Condition, 0, 8)
 	for _, kind := range []string{
@@ -98,7 +97,7 @@ func Unobserved() []metav1.Condition {
 	return all
 }
 
-// Conditions returns the conditions that sets and deployments have in common, Paused aside. Types and reasons are Cluster API's.
+// Conditions returns the common conditions of sets and deployments, except Paused. Types and reasons are Cluster API's.
 func (f Summary) Conditions() []metav1.Condition {
 	up, down := WaitingForReplicas(contract.ConditionScalingUp), WaitingForReplicas(contract.ConditionScalingDown)
 	if desired, known := f.Desired.Get(); known {
@@ -116,14 +115,14 @@ func (f Summary) Conditions() []metav1.Condition {
 	}
 }
 
-// WaitingForReplicas is a condition of an owner that names no number of replicas.
+// WaitingForReplicas returns a condition of an owner without a number of replicas.
 func WaitingForReplicas(kind string) metav1.Condition {
 	return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonWaitingForReplicasSet, "Waiting for spec.replicas set")
 }
 
-// scalingUp names the holds. An owner with as many Machines as it wants has another reason while one of them would keep it from creating,
-// unless the templates are missing or Machines are neither adopted nor released: these are Cluster API's own. Holds that it does not know
-// are reasons themselves.
+// scalingUp reports the holds. An owner with as many Machines as desired has another reason while a hold would prevent it from creating,
+// unless the templates are missing or Machines are neither adopted nor released: these reasons are Cluster API's own. Holds that Cluster
+// API does not have are reasons themselves.
 func (f Summary) scalingUp(desired int32) metav1.Condition {
 	holds, others := make([]string, 0, len(f.Holds)), []string(nil)
 	cause := contract.ReasonScalingBlocked
@@ -168,8 +167,8 @@ func (f Summary) scalingDown(desired int32) metav1.Condition {
 	return engine.Condition(contract.ConditionScalingDown, metav1.ConditionTrue, cmp.Or(f.KeptCause, contract.ReasonScalingDown), message)
 }
 
-// aggregated sums a condition of the Machines up. Machines that have a problem are named first, then those of which nothing is known, and
-// only without both what the others add. Rule: Cluster API's conditions.NewAggregateCondition, which also groups equal messages.
+// aggregated summarizes a condition of the Machines. Machines with a problem come first, then those whose state is unknown, and other
+// messages only without both. Rule: Cluster API's conditions.NewAggregateCondition, which also groups equal messages.
 func (f Summary) aggregated(source, target, bad, unknown, good string) metav1.Condition {
 	if len(f.Machines) == 0 {
 		return engine.Condition(target, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
@@ -200,7 +199,7 @@ func (f Summary) aggregated(source, target, bad, unknown, good string) metav1.Co
 	return engine.Condition(target, status, reason, strings.TrimPrefix(Bullets(lines), "\n"))
 }
 
-// remediating reports the Machines that failed a health check and that their owner has begun to replace.
+// remediating reports the Machines that failed a health check and whose replacement their owner has begun.
 func (f Summary) remediating() metav1.Condition {
 	var of Summary
 	for _, m := range f.Machines {
@@ -231,7 +230,7 @@ func (f Summary) deleting() metav1.Condition {
 	return engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonDeleting, message)
 }
 
-// Digest returns a short text for values, equal for equal ones, and none for what JSON has no text for.
+// Digest returns a short text for values, equal for equal values, and empty for values that JSON cannot represent.
 func Digest(values ...any) string {
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -241,7 +240,7 @@ func Digest(values ...any) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// maxNames is how many children, or reasons, a text names.
+// maxNames is the maximum number of children, or reasons, in a text.
 const maxNames = 3
 
 // Bullets lists lines below a head: the first three, and how many more there are.
