@@ -16,8 +16,8 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// SeeLogs is the message of a condition about an error that a person cannot fix by changing an object. The text of such an error may
-// differ in every attempt, which would cause a write each time; it is in the log. The words are Cluster API's.
+// SeeLogs is the message of a condition about an error that a person cannot fix by changing an object. The text of such an error may differ
+// in every attempt, which would cause a write each time; it is in the log. The text is Cluster API's.
 const SeeLogs = "Please check controller logs for errors"
 
 const (
@@ -25,7 +25,7 @@ const (
 	MaxMessageLength = 8192
 	// MaxNoteLength limits notes of events, in bytes. events.k8s.io/v1 allows 1,024.
 	MaxNoteLength = 1000
-	// maxNames is how many names Named has.
+	// maxNames is the maximum number of names in Named.
 	maxNames = 5
 )
 
@@ -43,14 +43,14 @@ func Find(in []metav1.Condition, kind string) (metav1.Condition, bool) {
 	return in[at], true
 }
 
-// HasStatus reports whether the condition of a type is there with a status.
+// HasStatus reports whether the condition of a type has a status.
 func HasStatus(in []metav1.Condition, kind string, status metav1.ConditionStatus) bool {
 	c, found := Find(in, kind)
 	return found && c.Status == status
 }
 
-// Mirror copies the condition Ready of a referenced object to a condition of the object. fallback is used when the referenced object has
-// no such condition. A reason that metav1.Condition does not allow goes to the message: the API server rejects a whole status because of
+// Mirror copies the condition Ready of a referenced object to a condition of the object. fallback is used when the referenced object has no
+// such condition. A reason that metav1.Condition does not allow is moved to the message, because the API server rejects a whole status for
 // one invalid reason.
 func Mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.Condition) metav1.Condition {
 	said, found := ready.Get()
@@ -75,7 +75,7 @@ func isReason(reason string) bool {
 	}, field.NewPath("condition"))) == 0
 }
 
-// Initialized is the condition of a referenced object that has no condition Ready of its own.
+// Initialized returns the condition for a referenced object without a condition Ready.
 func Initialized(kind string, ready bool, message string) metav1.Condition {
 	if ready {
 		return Condition(kind, metav1.ConditionTrue, contract.ReasonReady, "")
@@ -83,8 +83,8 @@ func Initialized(kind string, ready bool, message string) metav1.Condition {
 	return Condition(kind, metav1.ConditionFalse, contract.ReasonNotReady, message)
 }
 
-// Unavailable is the condition for a referenced object that could not be used. owner is the kind that refers to it, and reachedBefore says
-// that its stage was completed before.
+// Unavailable returns the condition for a referenced object that could not be used. owner is the kind that references it; reachedBefore:
+// its stage was completed before.
 func Unavailable(kind, owner string, e external.Object, reachedBefore, deleting bool) metav1.Condition {
 	switch {
 	case e.Problem != (external.Problem{}):
@@ -105,7 +105,7 @@ func Unavailable(kind, owner string, e external.Object, reachedBefore, deleting 
 	}
 }
 
-// Bounded cuts a text from another component to a length in bytes that the API server accepts.
+// Bounded shortens a text from another component to a length in bytes that the API server accepts.
 func Bounded(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -116,8 +116,7 @@ func Bounded(text string, limit int) string {
 // Named joins names for a message: the first five, and how many more there are.
 func Named(names []string) string { return patch.FirstNamed(names, maxNames) }
 
-// Indented returns a message as it follows a bullet that ends with a colon: in the same line, or below it when it has several lines or is a
-// list.
+// Indented returns a message for a bullet that ends with a colon: on the same line, or below it when it has several lines or is a list.
 func Indented(message string) string {
 	if !strings.Contains(message, "\n") && !strings.HasPrefix(message, "* ") {
 		return " " + message
@@ -125,9 +124,9 @@ func Indented(message string) string {
 	return "\n  " + strings.ReplaceAll(message, "\n", "\n  ")
 }
 
-// SpareUnread takes back asserted conditions that only say that something cannot be read now, while the stored one says something else, for
-// a grace from the first such pass on: a restart of a server or of this process must not change the readiness of every object twice.
-// isUnread selects the conditions. since is kept between passes.
+// SpareUnread removes asserted conditions that only report that something cannot be read now, while the stored one differs, for a grace
+// after the first such pass: a restart of a server or of this process must not change the readiness of every object twice. isUnread selects
+// the conditions. since must be stored between passes.
 func (s *Scope[S, U]) SpareUnread(isUnread func(metav1.Condition) bool, since *time.Time, grace time.Duration) {
 	spared := func(c metav1.Condition) bool {
 		said, found := Find(s.Stored, c.Type)
@@ -168,8 +167,7 @@ func (s *Scope[S, U]) Eventf(kind, reason, action, note string, args ...any) {
 	s.Record(Event{kind, reason, action, fmt.Sprintf(note, args...)})
 }
 
-// Problems are the reasons of conditions that a person has to act on, for all kinds: a condition that changes to one of them is a Warning
-// event.
+// Problems returns the reasons of conditions that need a person, for all kinds: a condition that changes to one of them is a Warning event.
 func Problems() []string {
 	return []string{
 		external.ReasonCRDNotFound, external.ReasonContractLabelMissing, external.ReasonContractViolation, external.ReasonVersionNotServed,

@@ -28,27 +28,27 @@ import (
 
 // Ports are the interfaces that the reconcilers of all kinds use. Client, Cache and APIReader are required.
 type Ports struct {
-	// Client writes.
+	// Client writes objects.
 	Client client.Client
-	// Cache reads objects of the kind and what they refer to, and is asked for informers.
+	// Cache reads objects of the kind and the objects that they reference, and provides informers.
 	Cache cache.Cache
-	// APIReader reads from the API server, to confirm that an object which the cache does not have is gone, and wherever a stale cache
-	// would cause a loss.
+	// APIReader reads from the API server, to confirm that an object that is missing in the cache is gone, and wherever a stale cache would
+	// cause a loss.
 	APIReader client.Reader
 
-	// ClusterOf returns what is known about an object's Cluster, by the object's namespace and its state's ClusterName; nil means that
-	// there are no Clusters: none pauses an object, and all count as initialized. It is called in every pass of an object that names a
-	// cluster, from several goroutines, and must not block. For a Cluster that could not be read it returns a view whose Presence is
-	// Unread and no error; an error is retried with back-off. pass.Clusters reads those of Cluster API:
+	// ClusterOf returns a view of an object's Cluster, by the object's namespace and its state's ClusterName; nil means that there are no
+	// Clusters: none pauses an object, and all count as initialized. It is called in every pass of an object with a cluster name, from several
+	// goroutines, and must not block. For a Cluster that could not be read it returns a view whose Presence is Unread and no error; an error
+	// is retried with back-off. pass.Clusters reads those of Cluster API:
 	//
 	//	clusters, err := pass.ClustersFromManager(mgr, pass.ClusterOptions{})
 	//	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 	//
-	// An object of a paused Cluster is not reconciled, also while it is being deleted. A Cluster that was not read may be paused: until it
-	// is read, a pass acts on nothing and changes no condition. An object in deletion does not wait for a Cluster that does not exist.
+	// An object of a paused Cluster is not reconciled, even while it is being deleted. A Cluster that was not read may be paused: until it is
+	// read, a pass does not act and changes no condition. An object in deletion does not wait for a Cluster that does not exist.
 	ClusterOf func(ctx context.Context, cluster types.NamespacedName) (external.ClusterView, error)
-	// ClusterEvents returns a source that enqueues what the mapper returns for a Cluster whenever the result of ClusterOf for it changes.
-	// AddToManager requires it with ClusterOf; a loop of your own wakes objects itself.
+	// ClusterEvents returns a source that enqueues the mapper's result for a Cluster whenever the result of ClusterOf for it changes.
+	// AddToManager requires it with ClusterOf; a loop of your own enqueues objects itself.
 	ClusterEvents func(external.ClusterMapper) source.Source
 }
 
@@ -57,7 +57,7 @@ func PortsFromManager(mgr ctrl.Manager) Ports {
 	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader()}
 }
 
-// Check reports missing ports.
+// Check returns an error for missing ports.
 func (p Ports) Check() error {
 	if p.Client == nil || p.Cache == nil || p.APIReader == nil {
 		return errors.New("Ports.Client, Ports.Cache or Ports.APIReader is not set")
@@ -65,7 +65,7 @@ func (p Ports) Check() error {
 	return nil
 }
 
-// EventsMissing returns an error that names a source of events which is missing: without it no object would be reconciled again.
+// EventsMissing returns an error about a missing source of events, without which no object would be reconciled again.
 func EventsMissing(port string, missing bool, kind, when string) error {
 	if missing {
 		return fmt.Errorf("Ports.%s is not set: nothing would wake %ss when their %s", port, kind, when) //nolint:staticcheck // as above
@@ -76,21 +76,21 @@ func EventsMissing(port string, missing bool, kind, when string) error {
 // DefaultStatusDelay is the default of Options.StatusDelay.
 const DefaultStatusDelay = time.Second
 
-// DefaultConnectionGrace is how long conditions stay unchanged while what they are about cannot be read; the value is Cluster API's.
+// DefaultConnectionGrace is how long conditions are not changed while their objects cannot be read; the value is Cluster API's.
 const DefaultConnectionGrace = 5 * time.Minute
 
-// Options are those that reconcilers of all kinds have. The Options of each kind embed them, and the zero value is ready for use.
+// Options are the options that reconcilers of all kinds have. The Options of each kind embed them; the zero value is ready for use.
 type Options struct {
 	// Name is the name of the controller and part of the names of its indexes; it must be unique in a process. Default: the kind in lower
 	// case.
 	Name string
 	// Recorder records events; nil records none, but SetupWithManager takes the manager's.
 	Recorder events.EventRecorder
-	// Clock returns the time that is compared with the times of objects and used for StatusDelay. Default the real one. Requeues always use
+	// Clock returns the time that is compared with the times of objects and used for StatusDelay. Default: the real clock. Requeues always use
 	// real time.
 	Clock clock.PassiveClock
-	// StatusDelay is the least time between two writes of a status; one that a step needs, and one of an object that becomes or ceases to
-	// be ready, are written at once. Default DefaultStatusDelay; negative: write at once.
+	// StatusDelay is the minimum time between two writes of a status. A status that a step needs, and a change of whether the object is ready,
+	// are written at once. Default DefaultStatusDelay; negative: write at once.
 	StatusDelay time.Duration
 	// WatchFilter, when it is not empty, limits the Reconciler to objects whose label contract.WatchFilterLabel has this value.
 	WatchFilter string
@@ -113,29 +113,29 @@ func WithDefaults(o Options, kind string) Options {
 	return o
 }
 
-// Frame is a kind with its ports and options: what the passes over all its objects share. Safe for concurrent use.
+// Frame is a kind with its ports and options, which the passes over all its objects share. Safe for concurrent use.
 type Frame[S, U any] struct {
 	Kind    contract.KindOf[S, U]
 	Ports   Ports
 	Options Options
 	Tracker *external.Tracker
 	Writer  *patch.Writer
-	// Finalizer keeps an object until all that belongs to it is gone; empty for a kind whose objects need none.
+	// Finalizer retains an object until all that belongs to it is gone; empty for a kind whose objects need none.
 	Finalizer string
 
-	// Shared reports whether what a template refers to is no template, but an object that all its Machines refer to, such as a
-	// MachineClass. ReadTemplate takes such a reference for none. Nil: every reference is one to a template.
+	// Shared reports whether a reference of a template is not to a template, but to an object that all its Machines reference, such as a
+	// MachineClass. ReadTemplate ignores such a reference. Nil: every reference is one to a template.
 	Shared func(contract.Ref) bool
 
 	// Normalize completes a state that was read; nil changes nothing.
 	Normalize func(*S)
-	// forgetsGeneration: the kind has no place for the generation that a status was made of.
+	// forgetsGeneration: the kind has no field for the observed generation of the status.
 	forgetsGeneration bool
-	// writes are what this process remembers of its writes of each object.
+	// writes is the memory of this process about its writes of each object.
 	writes Memory[writes]
 }
 
-// checkVersions returns an error when there are no layouts for one of the versions, and names it.
+// checkVersions returns an error that names a version without layouts.
 func checkVersions(versions []contract.Version) error {
 	for _, v := range versions {
 		if all := contract.AllVersions(); !slices.Contains(all, v) {
@@ -146,8 +146,8 @@ func checkVersions(versions []contract.Version) error {
 }
 
 // NewFrame returns the Frame of a kind. finalizer is the default of the kind's Finalizer, and empty for a kind whose objects need none. The
-// error names what is missing in the kind, the ports and the options, and what else is wrong with the inputs of the reconciler that is made
-// of it; NewFrame makes no request.
+// error describes missing parts of the kind, the ports and the options, and includes wrong, the other errors in the inputs of the
+// reconciler. NewFrame makes no request.
 func NewFrame[S, U any](
 	reconciler string, kind contract.KindOf[S, U], finalizer string, ports Ports, options Options, wrong ...error,
 ) (*Frame[S, U], error) {
@@ -163,12 +163,12 @@ func NewFrame[S, U any](
 	if finalizer != "" {
 		f.Finalizer = finalizers[0]
 	}
-	forgotten, _ := contract.CheckKind(kind) // one that rejects the probe is taken for one that keeps it
+	forgotten, _ := contract.CheckKind(kind) // a kind that rejects the probe counts as one that stores it
 	f.forgetsGeneration = slices.ContainsFunc(forgotten, func(m contract.Forgotten) bool { return m.Member == "ObservedGeneration" })
 	return f, nil
 }
 
-// Finalizers are those that objects of a kind get when they are created. byDefault is the constant of the kind's reconciler.
+// Finalizers returns the finalizers of new objects of a kind. byDefault is the constant of the kind's reconciler.
 func Finalizers[S, U any](kind contract.KindOf[S, U], byDefault string) []string {
 	if kind.Finalizer == contract.NoFinalizer {
 		return nil
@@ -182,7 +182,7 @@ func (f *Frame[S, U]) Track(refer string, wake external.Mapper) {
 	f.Tracker = external.NewTracker(f.Ports.Cache, wake, refer, f.Options.ContractVersions...)
 }
 
-// CheckKind reports what is missing in a kind, which name describes.
+// CheckKind returns an error for missing parts of a kind; name describes the kind.
 func CheckKind[S, U any](name string, kind contract.KindOf[S, U]) error {
 	if kind.New == nil || kind.New() == nil || kind.NewList == nil || kind.Adapter == nil || kind.GVK.Empty() {
 		return fmt.Errorf("%s needs a GVK, New, NewList and an Adapter", name)
@@ -215,7 +215,7 @@ func (f *Frame[S, U]) Read(obj contract.Object, into *S) error {
 	return nil
 }
 
-// name returns how errors name an object.
+// name returns the name of an object for errors.
 func (f *Frame[S, U]) name(key types.NamespacedName) string {
 	return f.Kind.GVK.Kind + " " + key.String()
 }
@@ -225,8 +225,8 @@ func (f *Frame[S, U]) MatchesWatchFilter(obj metav1.Object) bool {
 	return f.Options.WatchFilter == "" || obj.GetLabels()[contract.WatchFilterLabel] == f.Options.WatchFilter
 }
 
-// Generation returns the generation that a status records as observed. Where status is not a subresource, a status write increments the
-// generation, and a status with its generation would have to be written again after each write: such a status records none.
+// Generation returns the generation that a status records as observed. If status is not a subresource, it returns 0, because a status write
+// increments the generation, and a status with its generation would have to be written again after each write.
 func (f *Frame[S, U]) Generation(obj metav1.Object) int64 {
 	if !f.Kind.StatusSubresource {
 		return 0
@@ -234,8 +234,8 @@ func (f *Frame[S, U]) Generation(obj metav1.Object) int64 {
 	return obj.GetGeneration()
 }
 
-// OwnerReference is the reference to an object of the kind from what it owns; controls makes it a controller reference that blocks the
-// deletion of the owner. The GVK is the Kind's, because typed objects from a cache have none.
+// OwnerReference returns the reference from an owned object to an object of the kind; controls makes it a controller reference that blocks
+// the deletion of the owner. The GVK is the Kind's, because typed objects from a cache have none.
 func (f *Frame[S, U]) OwnerReference(m *contract.Metadata, controls bool) metav1.OwnerReference {
 	version, kind := f.Kind.GVK.ToAPIVersionAndKind()
 	ref := metav1.OwnerReference{APIVersion: version, Kind: kind, Name: m.Key.Name, UID: m.UID}

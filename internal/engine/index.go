@@ -19,10 +19,10 @@ import (
 
 // Keys of the index under which events of other objects find an object.
 
-// CRDKey is the key of the objects that refer to an object of a CRD's kind.
+// CRDKey is the key of the objects that reference an object of a CRD's kind.
 func CRDKey(crd string) string { return "crd:" + crd }
 
-// RefKey is the key of the objects that refer to an object by kind and name. It has no namespace: references stay in theirs.
+// RefKey is the key of the objects that reference an object by kind and name. It has no namespace: references stay in their namespace.
 func RefKey(crd, name string) string { return "ref:" + crd + "/" + name }
 
 // clusterKey is the key of the objects of a Cluster.
@@ -43,12 +43,12 @@ func ReferenceKeys(of contract.Common, refs ...contract.Ref) []string {
 	return keys
 }
 
-// ProviderIDKey is the key of the objects that name an instance, by noderef.Rules.Key. It has no cluster: what has made an instance may be
-// copied into another one. Who looks for a Node compares the cluster.
+// ProviderIDKey is the key of the objects with a provider ID, by noderef.Rules.Key. It has no cluster, because the owner of an instance may
+// be copied into another one; code that looks for a Node compares the cluster.
 func ProviderIDKey(id string) string { return "id:" + id }
 
-// NodeKeys returns the keys of the Node with a provider ID and a name, none for an ID that names no instance and for an empty name. That of
-// the name includes the cluster: other clusters have Nodes of the same name.
+// NodeKeys returns the keys of the Node with a provider ID and a name, none for an invalid ID and for an empty name. The key of the name
+// includes the cluster, because other clusters have Nodes of the same name.
 func NodeKeys(cluster types.NamespacedName, id, name string, rules noderef.Rules) (keys []string) {
 	if key := rules.Key(id); key != "" {
 		keys = append(keys, ProviderIDKey(key))
@@ -59,7 +59,7 @@ func NodeKeys(cluster types.NamespacedName, id, name string, rules noderef.Rules
 	return keys
 }
 
-// NodeTaints returns the taints of a Machine, or of a template, as a Node gets them.
+// NodeTaints returns the taints of a Machine, or of a template, as taints of a Node.
 func NodeTaints(all []contract.Taint) []propagate.Taint {
 	taints := make([]propagate.Taint, 0, len(all))
 	for _, t := range all {
@@ -74,7 +74,8 @@ func NodeTaints(all []contract.Taint) []propagate.Taint {
 // IndexName is the name of the index in the cache.
 func (f *Frame[S, U]) IndexName() string { return "machinist." + f.Options.Name }
 
-// Index registers the index of objects of the kind with the cache. An object that cannot be read has no keys; its own pass reports that.
+// Index registers the index of objects of the kind with the cache. An object that cannot be read has no keys; its own pass reports the
+// error.
 func (f *Frame[S, U]) Index(ctx context.Context, keys func(*S) []string) error {
 	return f.IndexOther(ctx, NewObject(f.Kind), f.Kind.GVK.Kind, func(obj client.Object) []string {
 		var state S
@@ -122,7 +123,7 @@ func (f *Frame[S, U]) InCluster(ctx context.Context, cluster types.NamespacedNam
 	return f.ByKey(ctx, cluster.Namespace, clusterKey(cluster))
 }
 
-// Referring maps an event about a referenced object, or about the CRD of its kind, to the objects that refer to it.
+// Referring maps an event about a referenced object, or about the CRD of its kind, to the objects that reference it.
 func (f *Frame[S, U]) Referring(ctx context.Context, kind, obj client.Object) []reconcile.Request {
 	gvk := kind.GetObjectKind().GroupVersionKind()
 	key := RefKey(contract.CRDName(gvk.GroupKind()), obj.GetName())

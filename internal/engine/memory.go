@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memory is what a process remembers about each object between passes, as a value of the kind's own type. Losing it costs time and
-// requests, never correctness. Safe for concurrent use; the value of one object belongs to the worker that reconciles that object. The zero
-// Memory remembers values that begin as zero.
+// Memory is the memory of a process about each object between passes, as a value of the kind's own type. Losing it costs time and requests,
+// never correctness. Safe for concurrent use; the value of one object belongs to the worker that reconciles that object. Values of the zero
+// Memory start as zero.
 type Memory[T any] struct {
 	create  func() *T
 	release func(*T)
@@ -22,13 +22,13 @@ type remembered[T any] struct {
 	value *T
 }
 
-// NewMemory returns an empty Memory. create returns the value for an object that nothing is remembered about, and release, when it is not
-// nil, is called with a value that is forgotten.
+// NewMemory returns an empty Memory. create returns the first value for an object. release, if it is not nil, is called with a value that
+// is removed.
 func NewMemory[T any](create func() *T, release func(*T)) *Memory[T] {
 	return &Memory[T]{create: create, release: release}
 }
 
-// Of returns what is remembered about an object. An object with the same name and another UID is another object.
+// Of returns the value for an object. An object with the same name and another UID is another object.
 func (m *Memory[T]) Of(key types.NamespacedName, uid types.UID) *T {
 	m.mu.Lock()
 	found, known := m.all[key]
@@ -51,7 +51,7 @@ func (m *Memory[T]) Of(key types.NamespacedName, uid types.UID) *T {
 	return fresh
 }
 
-// Forget removes what is remembered about an object that is gone, or that is no longer reconciled.
+// Forget removes the value for an object that is gone, or that is no longer reconciled.
 func (m *Memory[T]) Forget(key types.NamespacedName) {
 	m.mu.Lock()
 	found, known := m.all[key]

@@ -17,13 +17,12 @@ import (
 //	err := registry.Register(metrics) // controller-runtime's metrics.Registry, or any other
 //	options.Metrics = metrics
 //
-// Those of Machines are machine.Metrics, which contain these. Several Reconcilers can share one, then their values are added; or each has
-// its own, with a unique MetricsOptions.Name, and all of them fit into one registry. Nil Metrics count nothing and cost nothing. Safe
-// for concurrent use.
+// machine.Metrics include these metrics for Machines. Several Reconcilers can share one Metrics, which adds their values; or each has its
+// own, with a unique MetricsOptions.Name, and all can be in one registry. Nil Metrics count nothing and cost nothing. Safe for concurrent
+// use.
 //
-// No label names an object, and every label has a bounded set of values: steps are named, and an operation is a step, or
-// read or write of the object itself. The durations of passes are in controller_runtime_reconcile_time_seconds, and those of steps in the
-// execution trace.
+// No label names an object, and every label has a bounded set of values: steps are named, and an operation is a step, or read or write of
+// the object itself. The durations of passes are in controller_runtime_reconcile_time_seconds, and those of steps in the execution trace.
 //
 // The metrics, where KIND is the kind in lower case:
 //
@@ -44,7 +43,7 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// MetricsOptions say what Metrics are about.
+// MetricsOptions configure Metrics.
 type MetricsOptions struct {
 	// Kind is part of the metrics' names, such as MachineSet. It is required.
 	Kind string
@@ -112,21 +111,21 @@ func watch[P any](m *Metrics, steps []Step[P]) {
 // label returns a text as the value of a label.
 func label(text string) string { return strings.ToValidUTF8(text, "?") }
 
-// failed counts an operation that failed, unless by a conflict.
+// failed counts an operation that failed, except for conflicts.
 func (m *Metrics) failed(operation string, err error) {
 	if m != nil && err != nil && !patch.Retryable(err) {
 		m.errors.WithLabelValues(operation).Inc()
 	}
 }
 
-// works adds to the number of passes that are under way.
+// works adds to the number of passes in progress.
 func (m *Metrics) works(passes float64) {
 	if m != nil {
 		m.workers.Add(passes)
 	}
 }
 
-// contested counts a write that was put off.
+// contested counts a write that was delayed.
 func (m *Metrics) contested() {
 	if m != nil {
 		m.undone.Inc()

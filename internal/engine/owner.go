@@ -24,8 +24,8 @@ func (s *Scope[S, U]) SetFinalizers(names []string) {
 	s.changes().Finalizers = contract.SetTo(names)
 }
 
-// AddFinalizer adds the finalizer of the Frame, and reports whether it was missing. A pass changes no other object before it is stored:
-// an object without a finalizer could vanish and leave behind what was made for it.
+// AddFinalizer adds the finalizer of the Frame, and reports whether it was missing. It must be stored before a pass changes another object,
+// because an object without a finalizer could be deleted and leak the objects that were created for it.
 func (s *Scope[S, U]) AddFinalizer() bool {
 	have := s.Common().Finalizers
 	if slices.Contains(have, s.frame.Finalizer) {
@@ -42,8 +42,8 @@ func (s *Scope[S, U]) RemoveFinalizer() {
 	}))
 }
 
-// Keep adds the finalizer of the Frame, joins the Cluster, see JoinCluster, and writes both before anything else is changed. It stops a
-// pass in which that fails.
+// Keep adds the finalizer of the Frame, joins the Cluster (see JoinCluster), and writes both before anything else is changed. It stops the
+// pass if that fails.
 func (s *Scope[S, U]) Keep(ctx context.Context, adoptedBy ...string) (Result, error) {
 	s.AddFinalizer()
 	if err := s.JoinCluster(ctx, adoptedBy...); err != nil {
@@ -52,14 +52,14 @@ func (s *Scope[S, U]) Keep(ctx context.Context, adoptedBy ...string) (Result, er
 	return s.StoreFinalizer(ctx)
 }
 
-// ClusterChanged is the message about an object of a kind that names another Cluster than before.
+// ClusterChanged is the message about an object of a kind whose Cluster was changed.
 func ClusterChanged(kind string, object contract.Common, from string) string {
 	return fmt.Sprintf("%s %s has the Cluster %q and had %q: the name of a Cluster cannot be changed: change it back",
 		kind, object.Key, object.ClusterName, from)
 }
 
-// StoreFinalizer adds the finalizer of the Frame, and writes it before anything else is changed. It stops a pass in which that fails,
-// also when the API server accepts the write and does not store the finalizer.
+// StoreFinalizer adds the finalizer of the Frame, and writes it before anything else is changed. It stops the pass if that fails, or if the
+// API server accepts the write and does not store the finalizer.
 func (s *Scope[S, U]) StoreFinalizer(ctx context.Context) (Result, error) {
 	s.AddFinalizer()
 	err := s.Commit(ctx)
@@ -70,8 +70,8 @@ func (s *Scope[S, U]) StoreFinalizer(ctx context.Context) (Result, error) {
 	return Result{Stop: err != nil}, err
 }
 
-// Release removes the finalizer of the Frame now. The status stays as it is, and the object is forgotten at the end of the pass. An
-// object that is gone is no error.
+// Release removes the finalizer of the Frame now. The status is not changed, and the object is forgotten at the end of the pass. An object
+// that is gone is not an error.
 func (s *Scope[S, U]) Release(ctx context.Context) error {
 	s.RemoveFinalizer()
 	if err := s.Commit(ctx); err != nil && !external.SaysGone(err) {
@@ -81,13 +81,13 @@ func (s *Scope[S, U]) Release(ctx context.Context) error {
 	return nil
 }
 
-// IsOrphaning reports whether the object is being deleted without what it owns: the garbage collector removes the owner references.
+// IsOrphaning reports whether the object is being deleted without its dependents: the garbage collector removes the owner references.
 func (s *Scope[S, U]) IsOrphaning() bool {
 	return s.Deleting() && slices.Contains(s.Common().Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// ClusterOwner returns the owner references of an object without a controller with its Cluster among them, and whether that is a change. An
-// object with one of the labels waits for its adoption. A Cluster that does not exist or is being deleted owns nothing more. Rule: Cluster
+// ClusterOwner returns the owner references of an object without a controller, including its Cluster, and whether that is a change. An
+// object with one of the labels waits for its adoption. A Cluster that does not exist or is being deleted becomes no owner. Rule: Cluster
 // API's shouldAdopt.
 func ClusterOwner(m *contract.Metadata, cluster external.ClusterView, adoptedBy ...string) ([]metav1.OwnerReference, bool) {
 	owner, found := ClusterReference(cluster).Get()
@@ -104,8 +104,8 @@ func ClusterOwner(m *contract.Metadata, cluster external.ClusterView, adoptedBy 
 	return contract.WithOwner(m.OwnerReferences, owner), true
 }
 
-// ClusterReference returns the reference to a Cluster as an owner. A Cluster that does not exist, was not read or is being deleted owns
-// nothing more.
+// ClusterReference returns the reference to a Cluster as an owner. A Cluster that does not exist, was not read or is being deleted becomes
+// no owner.
 func ClusterReference(cluster external.ClusterView) contract.Opt[metav1.OwnerReference] {
 	if cluster.Presence != external.Present || cluster.GVK.Empty() || cluster.State.UID == "" || !cluster.State.Deleting.IsZero() {
 		return contract.Opt[metav1.OwnerReference]{}
@@ -117,10 +117,10 @@ func ClusterReference(cluster external.ClusterView) contract.Opt[metav1.OwnerRef
 // IsController reports whether an owner reference is that of a controller.
 func IsController(ref metav1.OwnerReference) bool { return ref.Controller != nil && *ref.Controller }
 
-// Own returns the owner references of a referenced object that me controls from now on. An owner for which gives returns true created the
-// object for me, and gives it up; nil means none. Any other controller is a conflict, named by foreign, and nothing changes. References of
-// owners that are not controllers stay, and one with the UID that me had before a restore from a backup is replaced. Rule: InfraMachine
-// contract, "OwnerReferences".
+// Own returns the owner references of a referenced object with me as its controller. An owner for which gives returns true created the
+// object for me, and releases it; nil means none. Any other controller is a conflict: it is returned as foreign, and nothing changes.
+// References of owners that are not controllers are retained, and one with the UID that me had before a restore from a backup is replaced.
+// Rule: InfraMachine contract, "OwnerReferences".
 func Own(
 	have []metav1.OwnerReference, me metav1.OwnerReference, gives func(metav1.OwnerReference) bool,
 ) (want []metav1.OwnerReference, changed bool, foreign *metav1.OwnerReference) {
@@ -139,35 +139,35 @@ func Own(
 	return want, !contract.SameOwners(have, want), nil
 }
 
-// IsSame asks the API server whether there is no other object of the name: the cache may be behind. Safe for concurrent use.
+// IsSame confirms with the API server that no other object has the name, because the cache may be behind. Safe for concurrent use.
 func (s *Scope[S, U]) IsSame(ctx context.Context) (bool, error) {
 	m := s.Common()
 	live, err := external.ConfirmSame(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
 	return live != nil, err
 }
 
-// IsKept asks the API server whether the object is the one that was read and is not being deleted: what a pass over a cache that is behind
-// makes for it would be left. Call it before something is made outside of the API server.
+// IsKept confirms with the API server that the object is the one that was read and is not being deleted. Call it before something is
+// created outside of the API server, which would be leaked if the cache is behind.
 func (s *Scope[S, U]) IsKept(ctx context.Context) (bool, error) {
 	m := s.Common()
 	live, err := external.ConfirmSame(ctx, s.frame.Ports.APIReader, s.frame.Kind.GVK, m.Key, m.UID)
 	return live != nil && live.DeletionTimestamp == nil, err
 }
 
-// ConfirmAbsent asks the API server whether an object is gone, see external.ConfirmAbsent.
+// ConfirmAbsent confirms with the API server that an object is gone, see external.ConfirmAbsent.
 func (s *Scope[S, U]) ConfirmAbsent(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
 	return external.ConfirmAbsent(ctx, s.frame.Ports.APIReader, gvk, key)
 }
 
-// OwnerReference is the reference by which this object controls others.
+// OwnerReference returns the reference by which this object controls others.
 func (s *Scope[S, U]) OwnerReference() metav1.OwnerReference {
 	return s.frame.OwnerReference(s.Common().Metadata, true)
 }
 
-// TakeOwnership makes the object the controller of an object that it refers to, and labels that with the Cluster, in one patch, when
-// necessary. It does the same in a deletion when the referenced object has an owner reference with the UID that the object had before a
-// restore: the garbage collector would delete it first. An object of another controller becomes Foreign with a Problem, so that no value is
-// copied from it. gives is that of Own.
+// TakeOwnership makes the object the controller of an object that it references, and labels that object with the Cluster, in one patch,
+// when necessary. It does the same in a deletion when the referenced object has an owner reference with the UID that the object had before
+// a restore, because the garbage collector would delete it first. An object of another controller becomes Foreign with a Problem, so that
+// no value is copied from it. See Own for gives.
 func (s *Scope[S, U]) TakeOwnership(ctx context.Context, found *external.Object, gives func(metav1.OwnerReference) bool) error {
 	obj, me := found.Object, s.OwnerReference()
 	owners, changed, foreign := Own(obj.GetOwnerReferences(), me, gives)
@@ -207,7 +207,7 @@ func (s *Scope[S, U]) TakeOwnership(ctx context.Context, found *external.Object,
 	return nil
 }
 
-// patchMetadata writes metadata of an object that was read, and returns what is stored. verb begins the error.
+// patchMetadata writes metadata of an object that was read, and returns the stored metadata. verb begins the error.
 func (s *Scope[S, U]) patchMetadata(
 	ctx context.Context, verb string, found external.Object, metadata map[string]any,
 ) (*metav1.PartialObjectMetadata, error) {
@@ -219,8 +219,7 @@ func (s *Scope[S, U]) patchMetadata(
 	return written, nil
 }
 
-// ownershipPatch returns the metadata to write so that an object has the given owners and belongs to the cluster, empty when it already
-// does.
+// ownershipPatch returns the metadata that gives an object the owners and the cluster, empty when it already has them.
 func ownershipPatch(obj metav1.Object, owners []metav1.OwnerReference, changed bool, cluster string) map[string]any {
 	metadata := map[string]any{}
 	if changed {

@@ -28,8 +28,8 @@ const (
 // ErrStale matches the error of a decision that was based on a stale read; the next pass corrects it.
 var ErrStale = patch.ErrStale
 
-// IsStale reports whether all that went wrong is that something read was old. Of errors that were joined, also inside another error such as
-// that of a step, all must be stale.
+// IsStale reports whether an error only means that a read was stale. All joined errors must be stale, also inside another error such as
+// that of a step.
 func IsStale(err error) bool { return patch.Retryable(err) }
 
 // Embeds is the pointer to a Scope of a kind, which embeds a Scope.
@@ -37,10 +37,10 @@ type Embeds[S, U any] interface{ self() *Scope[S, U] }
 
 func (s *Scope[S, U]) self() *Scope[S, U] { return s }
 
-// Kind is what a kind adds to the frame. S and U are its state and update, and P is the pointer to its Scope.
+// Kind is the part of a reconciler that a kind adds. S and U are its state and update, and P is the pointer to its Scope.
 type Kind[S, U any, P Embeds[S, U]] struct {
 	Frame *Frame[S, U]
-	// Steps are those of a pass, in order.
+	// Steps are the steps of a pass, in order.
 	Steps []Step[P]
 	// NewScope returns an empty Scope of the kind.
 	NewScope func() P
@@ -48,9 +48,9 @@ type Kind[S, U any, P Embeds[S, U]] struct {
 	Begin func(ctx context.Context, p P)
 	// RunStep executes one step; nil calls it.
 	RunStep RunFunc[P]
-	// Flush writes the object at the end of the pass. err is that of the steps with the deferred ones, nil when none failed.
+	// Flush writes the object at the end of the pass. err joins the errors of the steps and the deferred ones, nil when there are none.
 	Flush func(ctx context.Context, p P, err error) error
-	// Forget removes what the kind remembers about an object; nil does nothing.
+	// Forget removes the kind's memory about an object; nil does nothing.
 	Forget func(types.NamespacedName)
 }
 
@@ -129,7 +129,7 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	writing := trace.StartRegion(ctx, "write")
 	unwritten := r.kind.Flush(ctx, p, err)
 	writing.End()
-	if external.SaysGone(unwritten) { // so does a CRD without a status subresource, and a webhook may
+	if external.SaysGone(unwritten) { // a CRD without a status subresource returns this too, and a webhook may
 		if same, failed := s.IsSame(ctx); failed == nil && !same {
 			unwritten = nil // the event of its removal follows
 		}
@@ -139,8 +139,8 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	return errors.Join(err, unwritten)
 }
 
-// Forget removes what this process remembers about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in
-// your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows with each.
+// Forget removes the memory of this process about an object that is gone, or that the watch filter excludes now. Reconcile calls it; in
+// your own loop, call it for each object that you no longer pass to ReconcileObject, or memory grows.
 func (r *Reconciler[S, U, P]) Forget(key types.NamespacedName) {
 	r.kind.Frame.writes.Forget(key)
 	if r.kind.Forget != nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// ReadReferenced reads an object that the object of the pass refers to, becomes its controller where TakeOwnership does that, and calls
-// read with an object that exists. An error of read is a contract violation, and becomes the Problem of the object. Where the object could
-// not be read, or it is not known whose it is, the condition of this type becomes Unknown, and the error is returned. gives is that of Own.
+// ReadReferenced reads an object that the object of the pass references, becomes its controller if TakeOwnership does that, and calls read
+// with an existing object. An error of read is a contract violation, and becomes the Problem of the object. If the object or its owner
+// could not be determined, the condition of this type becomes Unknown, and the error is returned. See Own for gives.
 func (s *Scope[S, U]) ReadReferenced(
 	ctx context.Context, condition string, ref contract.Ref, gives func(metav1.OwnerReference) bool, read func(external.Object) error,
 ) (external.Object, error) {
@@ -31,13 +31,13 @@ func (s *Scope[S, U]) ReadReferenced(
 	s.Requeue(found.RetryAfter)
 	switch isTemplate := strings.HasSuffix(ref.Kind, contract.TemplateSuffix); {
 	case err != nil || found.Presence != external.Present:
-	case isTemplate: // the owner of the object uses it for others too, and has named it where it had nothing to make of it
+	case isTemplate: // the owner of the object also uses it for others, and references the template itself until there is an object
 		found.Foreign = true
 		found.Problem = external.Problem{Reason: external.ReasonContractViolation, Message: fmt.Sprintf(
 			"%s %s is a template, and is neither used nor deleted: name an object that is made from it", ref.Kind, ref.Name)}
 	default:
 		if err = s.TakeOwnership(ctx, &found, gives); err != nil {
-			found.Presence = external.Unread // it is not known whose it is
+			found.Presence = external.Unread // its owner is unknown
 		}
 	}
 	switch {
@@ -60,8 +60,8 @@ const ReasonInvalidConfiguration = "InvalidConfiguration"
 
 const maxFailureReasonLength = 250 // the schema allows 256
 
-// FailureOf returns the Failure that a referenced object reports, in Cluster API's words, cut to lengths that the API server accepts. It is
-// zero when the object reports none.
+// FailureOf returns the Failure that a referenced object reports, in Cluster API's format, shortened to lengths that the API server
+// accepts. It is zero when the object reports none.
 func FailureOf(e external.Object, reason, message string) Failure {
 	if message != "" {
 		message = fmt.Sprintf("Failure detected from referenced resource %v with name %q: %s", e.GVK, e.Ref.Name, message)
@@ -69,20 +69,19 @@ func FailureOf(e external.Object, reason, message string) Failure {
 	return Failure{reason, message}.Bounded()
 }
 
-// Bounded returns the Failure with its texts cut to lengths that the API server accepts.
+// Bounded returns the Failure with its texts shortened to lengths that the API server accepts.
 func (f Failure) Bounded() Failure {
 	return Failure{Bounded(f.Reason, maxFailureReasonLength), Bounded(f.Message, MaxMessageLength)}
 }
 
-// Reasons why nothing can be made from a template.
+// Reasons why nothing can be created from a template.
 const (
 	ReasonTemplateMissing = "TemplateMissing" // the template does not exist
 	ReasonTemplateUnread  = "TemplateUnread"  // the template could not be read
 )
 
-// ReadTemplate reads a template from which objects are to be made, and has the Cluster own it. The problem says why nothing can be made
-// from it now; the zero Problem means that it can, or that the reference is empty or Frame.Shared. It requests another pass where no
-// event follows.
+// ReadTemplate reads a template, and makes the Cluster its owner. The problem is why no objects can be created from it now; the zero
+// Problem means that they can, or that the reference is empty or Frame.Shared. It requests another pass if no event follows.
 func (s *Scope[S, U]) ReadTemplate(ctx context.Context, ref contract.Ref) (external.Object, external.Problem, error) {
 	if shared := s.frame.Shared; shared != nil && shared(ref) {
 		return external.Object{}, external.Problem{}, nil
@@ -126,23 +125,22 @@ func (s *Scope[S, U]) ownTemplate(ctx context.Context, found external.Object) er
 	return err
 }
 
-// Removal is how an object in deletion removes an object that it refers to.
+// Removal defines how an object in deletion removes an object that it references.
 type Removal struct {
-	// Reason is that of the condition Deleting during the wait.
+	// Reason is the reason of the condition Deleting during the wait.
 	Reason string
-	// Lost says what cannot be found again without the object when its kind is missing; it is empty when no instance depends on the object.
+	// Lost describes what cannot be found without the object when its kind is missing; it is empty when no instance depends on the object.
 	Lost string
 	// Unchanged makes the deletion a conflict when the object changed since it was read.
 	Unchanged bool
-	// Deletions are those that were requested, and that caches do not show yet.
+	// Deletions are the requested deletions that caches do not show yet.
 	Deletions *Deletions
-	// Confirm asks the API server whether an object is gone.
+	// Confirm confirms with the API server that an object is gone.
 	Confirm func(context.Context, schema.GroupVersionKind, types.NamespacedName) (bool, error)
 }
 
 // Remove deletes a referenced object, unless it belongs to another controller, and is done when the API server confirms that the object, or
-// its kind, is gone. Until then the condition Deleting says what it waits for: that, a problem that a person has to fix, or a read that has
-// to succeed.
+// its kind, is gone. Until then the condition Deleting reports what it waits for: the deletion, a problem for a person, or a failed read.
 func (s *Scope[S, U]) Remove(ctx context.Context, e external.Object, r Removal) (done bool, err error) {
 	name, message := e.Ref.Kind+" "+e.Ref.Name, e.Problem.Message
 	gvk, key := e.GVK, types.NamespacedName{Namespace: s.Common().Key.Namespace, Name: e.Ref.Name}
@@ -179,8 +177,8 @@ func (s *Scope[S, U]) Remove(ctx context.Context, e external.Object, r Removal) 
 	return gone, err
 }
 
-// Deletions remembers the objects whose deletion the API server accepted, by UID: a cache shows it later, and until then it is not
-// requested again. The zero value is empty. Not safe for concurrent use.
+// Deletions are the objects whose deletion the API server accepted, by UID: until a cache shows a deletion, it is not requested again. The
+// zero value is empty. Not safe for concurrent use.
 type Deletions map[types.UID]Deletion
 
 // Deletion is one accepted deletion: the resource version that the object had, and when the API server accepted the last request.
@@ -189,7 +187,7 @@ type Deletion struct {
 	At              time.Time
 }
 
-// Add remembers that the API server accepted the deletion of an object in a resource version, at a time.
+// Add records that the API server accepted the deletion of an object in a resource version, at a time.
 func (d *Deletions) Add(uid types.UID, resourceVersion string, at time.Time) {
 	if *d == nil {
 		*d = Deletions{}
@@ -197,15 +195,15 @@ func (d *Deletions) Add(uid types.UID, resourceVersion string, at time.Time) {
 	(*d)[uid] = Deletion{resourceVersion, at}
 }
 
-// Has reports whether the deletion of an object is remembered.
+// Has reports whether the deletion of an object is recorded.
 func (d Deletions) Has(uid types.UID) bool {
 	_, found := d[uid]
 	return found
 }
 
-// Observe forgets the deletion of an object that lives on in a later version than the one that the API server deleted: the object was
-// restored from a backup, or changed just before the request arrived, and has to be deleted again. Call it with each object that is read.
-// Versions that cannot be compared are not later.
+// Observe removes the deletion of an object that exists in a later version than the deleted one: the object was restored from a backup, or
+// changed just before the request arrived, and must be deleted again. Call it with each object that is read. Versions that cannot be
+// compared are not later.
 func (d Deletions) Observe(uid types.UID, resourceVersion string, deleting bool) {
 	last, found := d[uid]
 	if !found || deleting {
@@ -216,12 +214,12 @@ func (d Deletions) Observe(uid types.UID, resourceVersion string, deleting bool)
 	}
 }
 
-// Keep forgets the deletions of all objects but these.
+// Keep removes the deletions of all objects but these.
 func (d Deletions) Keep(is func(types.UID) bool) {
 	maps.DeleteFunc(d, func(uid types.UID, _ Deletion) bool { return !is(uid) })
 }
 
-// IsGoing reports whether a referenced object that was read is being deleted, as the cache or requested shows. requested observes it.
+// IsGoing reports whether a referenced object is being deleted, according to the object as read or to requested, which observes it.
 func IsGoing(found external.Object, requested Deletions) bool {
 	if found.Object == nil {
 		return false
@@ -231,7 +229,7 @@ func IsGoing(found external.Object, requested Deletions) bool {
 }
 
 // DeleteReferenced requests the deletion of a referenced object by its UID, unless it is being deleted, and adds it to requested. unchanged
-// makes it a conflict when the object changed since it was read. An object that is gone is no error.
+// makes it a conflict when the object changed since it was read. An object that is gone is not an error.
 func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Object, requested *Deletions, unchanged bool) error {
 	if IsGoing(found, *requested) {
 		return nil
@@ -241,7 +239,7 @@ func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Objec
 	if unchanged {
 		only.ResourceVersion = new(found.Object.GetResourceVersion())
 	}
-	target := &unstructured.Unstructured{} // what is deleted as metadata, controller-runtime 0.25 answers with an error
+	target := &unstructured.Unstructured{} // controller-runtime 0.25 returns an error for a deletion of metadata
 	target.SetGroupVersionKind(found.GVK)
 	target.SetNamespace(found.Object.GetNamespace())
 	target.SetName(found.Object.GetName())
@@ -255,30 +253,30 @@ func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Objec
 
 // BootstrapFacts are the inputs of DecideBootstrap.
 type BootstrapFacts struct {
-	// Kind is that of the object which refers to the BootstrapConfig.
+	// Kind is the kind of the object that references the BootstrapConfig.
 	Kind     string
 	External external.Object
 	Config   contract.BootstrapConfigState // read when External is Present
-	// Named: the object, or its template, names the Secret with the data.
+	// Named: the object, or its template, contains the name of the Secret with the data.
 	Named bool
-	// Created was reported before: it never goes back.
+	// Created was reported before; it is never reset.
 	Created, Deleting bool
 }
 
 // BootstrapDecision is the result of DecideBootstrap.
 type BootstrapDecision struct {
-	// DataSecretName is the name to record, absent when it stays as it is.
+	// DataSecretName is the name to record, absent when it does not change.
 	DataSecretName contract.Opt[string]
 	// Created is true when the data exists, or once did.
 	Created   bool
 	Condition metav1.Condition
-	// Failure is what the config reports as a permanent failure.
+	// Failure is the permanent failure that the config reports.
 	Failure Failure
 }
 
 // DecideBootstrap applies the contract: the name is copied once, when the provider reports the data as created, and never changes
-// afterwards. A user may name a Secret instead, with a BootstrapConfig or without one. Rule: contract page "BootstrapConfig"; Cluster API's
-// page on the MachinePool controller, "Bootstrap provider".
+// afterwards. A user may set the name of a Secret instead, with or without a BootstrapConfig. Rule: contract page "BootstrapConfig";
+// Cluster API's page on the MachinePool controller, "Bootstrap provider".
 func DecideBootstrap(f BootstrapFacts) BootstrapDecision {
 	d := BootstrapDecision{Created: f.Created || f.Named}
 	set := func(status metav1.ConditionStatus, reason, message string) BootstrapDecision {

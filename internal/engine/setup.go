@@ -24,11 +24,11 @@ import (
 	"github.com/machinist-dev/machinist/internal/external"
 )
 
-// Builder is that of a controller.
+// Builder is the builder of a controller.
 type Builder = ctrlbuilder.Builder
 
 // AddToManager adds a reconciler of the kind to a manager as a controller, with an index and with the watches that all kinds have: the
-// objects that match the watch filter, what they refer to, and their Clusters. watch adds those of the kind.
+// objects that match the watch filter, the objects that they reference, and their Clusters. watch adds those of the kind.
 func (f *Frame[S, U]) AddToManager(
 	ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler, index func(context.Context) error, watch func(*Builder),
 ) error {
@@ -58,8 +58,8 @@ func (f *Frame[S, U]) AddToManager(
 	return nil
 }
 
-// retries is controller-runtime's limit of repeated passes, except that one that fails is repeated after a minute at most, not after 17: no
-// event tells that a quota was raised.
+// retries is controller-runtime's rate limiter of retries, except that a failed pass is repeated after at most one minute instead of 17,
+// because no event reports that a quota was raised.
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute),
@@ -67,7 +67,7 @@ func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	)
 }
 
-// Setup is what SetupWithManager of each kind does: it creates a reconciler and adds it to a manager. Without a recorder it sets the
+// Setup implements SetupWithManager of each kind: it creates a reconciler and adds it to a manager. Without a recorder it sets the
 // manager's, for the controller's name, before create is called.
 func Setup[R interface {
 	AddToManager(ctx context.Context, mgr ctrl.Manager) error
@@ -83,7 +83,7 @@ func Setup[R interface {
 	return r, r.AddToManager(ctx, mgr)
 }
 
-// WatchFilterPredicate passes events of objects that match the watch filter, or that have just stopped to match it.
+// WatchFilterPredicate passes events of objects that match the watch filter, or have just stopped matching it.
 func (f *Frame[S, U]) WatchFilterPredicate() predicate.Predicate {
 	p := predicate.NewPredicateFuncs(func(obj client.Object) bool { return f.MatchesWatchFilter(obj) })
 	p.UpdateFunc = func(e event.UpdateEvent) bool {
@@ -92,39 +92,39 @@ func (f *Frame[S, U]) WatchFilterPredicate() predicate.Predicate {
 	return p
 }
 
-// Wiring describes which rights the reconciler of a kind needs. A part that it does not name is not used.
+// Wiring describes the parts of a reconciler that need rights. A zero member means that there is no such part.
 type Wiring struct {
-	// Own is the resource of the kind, and StatusSubresource says that its status is written through its own endpoint.
+	// Own is the resource of the kind. StatusSubresource: its status is written through its own endpoint.
 	Own               schema.GroupResource
 	StatusSubresource bool
-	// References are the kinds of infrastructure and bootstrap objects that objects of the kind may refer to and own, as resources; "*"
-	// means all of their group. Without any no CustomResourceDefinitions are read for them. Cluster API's providers bring ClusterRoles
-	// with the label cluster.x-k8s.io/aggregate-to-manager for theirs, which hold more than is needed here.
+	// References are the kinds of infrastructure and bootstrap objects that objects of the kind may reference and own, as resources; "*" means
+	// all resources of a group. Without References, no CustomResourceDefinitions are read for them. Cluster API's providers install
+	// ClusterRoles with the label cluster.x-k8s.io/aggregate-to-manager for their kinds; those grant more than is needed here.
 	References []schema.GroupResource
 	// Children are the kinds of objects that the reconciler creates, controls and deletes, such as the Machines of a set.
 	Children []schema.GroupResource
-	// Templates are the kinds of objects that it clones, and makes their Cluster an owner of.
+	// Templates are the kinds of objects that it clones, and whose owner it makes the Cluster.
 	Templates []schema.GroupResource
-	// Read are other kinds that are read only, such as control planes.
+	// Read are other kinds that are only read, such as control planes.
 	Read []schema.GroupResource
-	// Clusters: Ports.ClusterOf is that of external.Clusters.
+	// Clusters: Ports.ClusterOf is the one of external.Clusters.
 	Clusters bool
-	// Events: Options.Recorder is one of a manager, as SetupWithManager has it.
+	// Events: Options.Recorder is one of a manager, as with SetupWithManager.
 	Events bool
-	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift's has. It lets
-	// only those set an owner that blocks deletion who may finalize it, and only those change the owners of an object who may delete it.
+	// OwnerReferencesEnforced: the API server has the admission plugin OwnerReferencesPermissionEnforcement, as in OpenShift. It requires the
+	// right to finalize an owner that blocks deletion, and the right to delete an object to change its owners.
 	OwnerReferencesEnforced bool
 }
 
-// PolicyRules are the rights that all kinds need where their objects are:
+// PolicyRules returns the rights that all kinds need in the cluster of their objects:
 //
 //   - own objects: list, watch and patch, and patch on the status if that is a subresource;
 //   - References: list and watch; patch, to own them; delete by UID; get, to confirm that one is gone; and get of
 //     CustomResourceDefinitions, to confirm that a kind is gone;
-//   - Children: list, watch, create, patch, delete by UID, and get, to see who controls an object with a name;
-//   - Templates: list and watch; patch with Clusters, which become owners;
+//   - Children: list, watch, create, patch, delete by UID, and get, to check the controller of an object with a reserved name;
+//   - Templates: list and watch; patch if there are Clusters, which become owners;
 //   - Clusters: list, watch and get; Read: list and watch; CustomResourceDefinitions: list and watch their metadata;
-//   - Events: create, and patch when one is repeated.
+//   - Events: create, and patch for a repeated event.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	lists := [][]rbacv1.PolicyRule{
 		{Rule(w.Own, "list", "watch")}, PatchRules(w.Own, w.StatusSubresource), ReadRules(slices.Concat(w.References, w.Templates, w.Read)...),
@@ -149,8 +149,8 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 	return contract.MergePolicyRules(lists...)
 }
 
-// ownerRules are the rules that the admission plugin requires: owners of References and Children block deletion, and an object without a
-// controller, and a template, get their Cluster as an owner.
+// ownerRules returns the rules that the admission plugin requires: owners of References and Children block deletion, and an object without
+// a controller, and a template, get their Cluster as an owner.
 func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	if w.OwnerReferencesEnforced && len(w.References)+len(w.Children) > 0 {
@@ -164,13 +164,13 @@ func (w Wiring) ownerRules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// crdRule returns the rule for some verbs on CustomResourceDefinitions.
+// crdRule returns a rule with some verbs on CustomResourceDefinitions.
 func crdRule(verbs ...string) rbacv1.PolicyRule {
 	return Rule(schema.GroupResource{Group: external.CRDGVK().Group, Resource: "customresourcedefinitions"}, verbs...)
 }
 
-// ReadRules are the rights that a Tracker needs for objects of these resources, and to read their CustomResourceDefinitions. "*" as a
-// resource means all resources of its group. Without any resource there are none.
+// ReadRules returns the rights that a Tracker needs for objects of these resources, and to read their CustomResourceDefinitions. "*" as a
+// resource means all resources of its group. Without resources the result is empty.
 func ReadRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
 	rules := make([]rbacv1.PolicyRule, 0, 2*len(resources))
 	for _, r := range resources {
@@ -179,7 +179,7 @@ func ReadRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
 	return rules
 }
 
-// PatchRules are the rights to patch objects of a resource, and their status if it is a subresource.
+// PatchRules returns the rights to patch objects of a resource, and their status if it is a subresource.
 func PatchRules(resource schema.GroupResource, statusSubresource bool) []rbacv1.PolicyRule {
 	rule := Rule(resource, "patch")
 	if statusSubresource {
@@ -188,12 +188,12 @@ func PatchRules(resource schema.GroupResource, statusSubresource bool) []rbacv1.
 	return []rbacv1.PolicyRule{rule}
 }
 
-// Rule returns the rule for some verbs on a resource.
+// Rule returns a rule with some verbs on a resource.
 func Rule(resource schema.GroupResource, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: verbs}
 }
 
-// Resource returns the resource of a kind, with another name when one is given.
+// Resource returns the resource of a kind, with the given name if it is not empty.
 func Resource[S, U any](kind contract.KindOf[S, U], name string) schema.GroupResource {
 	resource := kind.GroupResource()
 	resource.Resource = cmp.Or(name, resource.Resource)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Life says whether a step runs for objects that are not being deleted, for objects that are being deleted, or for both.
+// Life selects objects that are not being deleted, objects that are being deleted, or both, for which a step runs.
 type Life uint8
 
 // Values of Life.
@@ -19,28 +19,28 @@ const (
 	InBoth = InRunning | InDeletion
 )
 
-// Result says how a pass continues after a step.
+// Result defines how a pass continues after a step.
 type Result struct {
 	// RequeueAfter requests another pass; zero requests none. The shortest of all steps wins.
 	RequeueAfter time.Duration
 	// Stop skips the steps behind this one, except the closing ones.
 	Stop bool
-	// Checkpoint ends the pass like Stop, and requires that its decisions are written before any other action, status and conditions
-	// included: the next pass starts from the object as it then is. When there is nothing to write, because the object already has all
-	// values, a checkpoint has no effect, and the pass continues. Steps that are ObjectOnly run nevertheless.
+	// Checkpoint ends the pass like Stop, and requires that its decisions, including status and conditions, are written before any other
+	// action: the next pass starts from the stored object. It has no effect when there is nothing to write, because the object already has all
+	// values. Steps that are ObjectOnly run nevertheless.
 	Checkpoint bool
 }
 
-// StepFunc does one thing for one object. P is the Scope of its kind, such as *machine.Scope, which it reads and changes. It is called in
-// every pass that the step's Life includes, from several goroutines for different objects, also when it has already done its work: a step
-// with a one-time action must check whether that action already ran. An error is retried with back-off.
+// StepFunc is the function of a step. P is the Scope of its kind, such as *machine.Scope, which it reads and changes. It is called in every
+// pass that the step's Life includes, from several goroutines for different objects, even after it has done its work: a step with a
+// one-time action must check whether that action already ran. An error is retried with back-off.
 type StepFunc[P any] = func(context.Context, P) (Result, error)
 
 // Step is one part of a reconciler, with a name.
 type Step[P any] struct {
 	Name string
 	On   Life
-	// Closing steps run at the end of every pass, also when an earlier step stopped it or failed.
+	// Closing steps run at the end of every pass, even if an earlier step stopped it or failed.
 	Closing bool
 	// ObjectOnly steps decide about the object only and change nothing else. They run also in a pass that a checkpoint has ended, so
 	// that their decisions are part of the same write; a pass that was stopped skips them too.
@@ -48,10 +48,10 @@ type Step[P any] struct {
 	Run        StepFunc[P]
 
 	standard bool
-	wrong    error // of a change that could not be made; such a step is none
+	wrong    error // of a change that could not be made; such an entry is not a step
 }
 
-// Standard marks steps as those of the package that returns them, and returns the slice. IsStandard tells them from replacements.
+// Standard marks steps as those of the package that returns them, and returns the slice. IsStandard distinguishes them from replacements.
 func Standard[P any](steps []Step[P]) Steps[P] {
 	for i := range steps {
 		steps[i].standard = true
@@ -71,27 +71,27 @@ func HasStandard[P any](steps []Step[P], name string) bool {
 // ErrNoStep matches the error for a name that is not in the list of steps.
 var ErrNoStep = errors.New("no such step")
 
-// Steps are the steps of a pass, in their order. A method returns a changed copy, and never fails: the copy keeps what is wrong with the
-// change, and New of the kind's package returns it. The error matches ErrNoStep for a name that the list does not have.
+// Steps are the steps of a pass, in order. A method returns a changed copy, and never fails: the copy contains the error of the change, and
+// New of the kind's package returns it. The error matches ErrNoStep for a name that is not in the list.
 type Steps[P any] []Step[P]
 
-// InsertBefore returns the steps with one more in front of the named one.
+// InsertBefore returns the steps with another step before the named one.
 func (all Steps[P]) InsertBefore(name string, step Step[P]) Steps[P] {
 	return all.changed(name, 0, 0, step)
 }
 
-// InsertAfter returns the steps with one more behind the named one.
+// InsertAfter returns the steps with another step behind the named one.
 func (all Steps[P]) InsertAfter(name string, step Step[P]) Steps[P] {
 	return all.changed(name, 1, 0, step)
 }
 
-// Replace returns the steps with another one in place of the named one.
+// Replace returns the steps with another step in place of the named one.
 func (all Steps[P]) Replace(name string, step Step[P]) Steps[P] { return all.changed(name, 0, 1, step) }
 
-// Remove returns the steps without the named one. New of the kind's package rejects a list that is not safe without it.
+// Remove returns the steps without the named step. New of the kind's package rejects the list if it is not safe without the step.
 func (all Steps[P]) Remove(name string) Steps[P] { return all.changed(name, 0, 1) }
 
-// changed replaces some steps, of which the first is so many behind the named one.
+// changed replaces a number of steps, the first of which is at an offset behind the named step.
 func (all Steps[P]) changed(name string, behind, removed int, with ...Step[P]) Steps[P] {
 	at := Position(all, name, InBoth)
 	if at >= 0 {
@@ -105,16 +105,16 @@ func Wrong[P any](all Steps[P], err error) Steps[P] {
 	return append(slices.Clone(all), Step[P]{wrong: err})
 }
 
-// Position returns the position of the step with a name that runs in a Life, -1 without one.
+// Position returns the position of the step with a name that runs in a Life, or -1.
 func Position[P any](steps []Step[P], name string, life Life) int {
 	return slices.IndexFunc(steps, func(s Step[P]) bool {
 		return s.Name == name && s.wrong == nil && (s.On&life != 0 || life == InBoth)
 	})
 }
 
-// CheckSteps reports all errors in a list of steps: changes that could not be made, steps without a name, function or Life, duplicates, and
-// steps of the standard list in another order than there. The order is what makes a pass safe: nothing else is changed before the finalizer
-// is stored and the object is known not to be paused.
+// CheckSteps returns all errors in a list of steps: changes that could not be made, steps without a name, function or Life, duplicates, and
+// steps of the standard list in another order. The order makes a pass safe: nothing else is changed before the finalizer is stored and the
+// object is known not to be paused.
 func CheckSteps[P any](steps, standard []Step[P]) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -153,9 +153,9 @@ func CheckSteps[P any](steps, standard []Step[P]) error {
 // RunFunc executes one step, for example with its duration measured.
 type RunFunc[P any] = func(context.Context, *Step[P], P) (Result, error)
 
-// RunSteps executes steps with run, nil for their functions. For an object that is not being deleted, a failed step does not stop the later
-// ones, because they handle other objects; in a deletion it does, because the order of the steps is what makes it safe. A checkpoint
-// without anything to write has no effect.
+// RunSteps executes steps with run; nil calls their functions. For an object that is not being deleted, a failed step does not stop the
+// later ones, because they handle other objects; in a deletion it does, because the order of the steps makes it safe. A checkpoint without
+// anything to write has no effect.
 func RunSteps[S, U any, P Embeds[S, U]](ctx context.Context, steps []Step[P], p P, run RunFunc[P]) (Result, error) {
 	s, life := p.self(), InRunning
 	deleting := s.Deleting()
@@ -192,7 +192,7 @@ func RunSteps[S, U any, P Embeds[S, U]](ctx context.Context, steps []Step[P], p 
 	return total, errors.Join(errs...)
 }
 
-// Soonest returns the shorter of two durations; zero and below mean none.
+// Soonest returns the shorter of two durations; zero and less mean none.
 func Soonest(a, b time.Duration) time.Duration {
 	if a <= 0 || (b > 0 && b < a) {
 		return b
@@ -200,25 +200,25 @@ func Soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// Safety says which lists of steps are safe for a kind.
+// Safety defines which lists of steps are safe for a kind.
 type Safety struct {
 	// Keep is the step that stores the finalizer, and Release the one that removes it.
 	Keep, Release string
-	// Harmless are the standard steps that change no other object, besides Keep and Release.
+	// Harmless are other standard steps that change no other object.
 	Harmless []string
-	// Needs are the steps that are not safe without another one.
+	// Needs are the steps that are not safe without another step.
 	Needs []Need
 }
 
-// Need says that a step is not safe, or waits for ever, unless another one precedes it in the same Life. OrOther: a step of the embedder
+// Need means that a step is not safe, or waits forever, unless another one precedes it in the same Life. OrOther: a step of the embedder
 // may do the same under another name.
 type Need struct {
 	Step, Needs, Why string
 	OrOther          bool
 }
 
-// CheckSafety reports all errors in a list of steps: those that CheckSteps reports, a missing finalizer, steps that would run after it was
-// removed, and steps without those that they need. A step counts by its name, so each may be replaced. kind names the objects in errors.
+// CheckSafety returns all errors in a list of steps: those of CheckSteps, a missing finalizer, steps that would run after it was removed,
+// and steps without the steps that they need. A step counts by its name, so each may be replaced. kind names the objects in errors.
 func CheckSafety[P any](steps, standard []Step[P], kind string, rules Safety) error {
 	if err := CheckSteps(steps, standard); err != nil {
 		return err
@@ -226,7 +226,7 @@ func CheckSafety[P any](steps, standard []Step[P], kind string, rules Safety) er
 	return errors.Join(checkFinalizer(steps, standard, kind, rules), checkNeeds(steps, standard, rules.Needs))
 }
 
-// checkFinalizer: a step that changes other objects needs the object to stay until that is done.
+// checkFinalizer checks that the object is retained until steps that change other objects are done.
 func checkFinalizer[P any](steps, standard []Step[P], kind string, rules Safety) error {
 	changes := slices.ContainsFunc(steps, func(s Step[P]) bool {
 		harmless := s.Name == rules.Keep || s.Name == rules.Release || slices.Contains(rules.Harmless, s.Name)

@@ -15,20 +15,19 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// Writing says how Flush writes an object.
+// Writing defines how Flush writes an object.
 type Writing struct {
 	// Observes: the pass has evaluated the whole object, so the status records its generation as observed.
 	Observes bool
-	// Silent: the status stays as it is. It does so in any case after Release.
+	// Silent: the status is not changed. It is never changed after Release.
 	Silent bool
-	// Problems are reasons of conditions: one that changes to such a reason is a Warning event, once it is written.
+	// Problems are reasons of conditions: a condition that changes to one of them is a Warning event after the write.
 	Problems []string
 }
 
-// Flush writes the decisions of the pass, on the version that was read: metadata and spec first, when they differ, then the status on
-// top of the server's answer. A status that differs is written at once if a step has asked for a checkpoint, if the object becomes or
-// ceases to be ready, or if the last write of its status was Options.StatusDelay ago or longer; otherwise when that time is over, by a
-// later pass, which Flush requests.
+// Flush writes the decisions of the pass, on the version that was read: metadata and spec first, when they differ, then the status on top
+// of the server's answer. A changed status is written at once if a step requires a checkpoint, if the object becomes or ceases to be ready,
+// or if the last write of its status was at least Options.StatusDelay ago. Otherwise Flush requests a later pass, which writes it.
 func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 	w.Observes = w.Observes && s.frame.observes()
 	if !s.hasChanges(w.Observes) {
@@ -56,15 +55,15 @@ func (s *Scope[S, U]) Flush(ctx context.Context, w Writing) error {
 	return s.writeStatus(ctx, current, decided.Status(), w)
 }
 
-// observes reports whether a status records the generation that it was made of: without a status subresource that changes with each write.
+// observes reports whether a status records its observed generation: without a status subresource the generation changes with each write.
 func (f *Frame[S, U]) observes() bool { return f.Kind.StatusSubresource && !f.forgetsGeneration }
 
-// isGone reports whether the object is gone after a write: one in deletion goes with its last finalizer.
+// isGone reports whether the object is gone after a write: an object in deletion is gone after its last finalizer was removed.
 func (s *Scope[S, U]) isGone(current contract.Object) bool {
 	return s.Deleting() && len(current.GetFinalizers()) == 0
 }
 
-// writeContest writes the condition Contested alone when the metadata was put off, because the rest of the status may depend on it.
+// writeContest writes only the condition Contested when the metadata was delayed, because the rest of the status may depend on it.
 func (s *Scope[S, U]) writeContest(ctx context.Context, undone error, w Writing) error {
 	var none U
 	s.Update, s.Asserted = none, nil
@@ -76,7 +75,7 @@ func (s *Scope[S, U]) writeContest(ctx context.Context, undone error, w Writing)
 	return s.writeStatus(ctx, s.Object, decided.Status(), w)
 }
 
-// isDue reports whether a status that differs is written in this pass, and requests another pass when it is not.
+// isDue reports whether a changed status is written in this pass, and requests another pass when it is not.
 func (s *Scope[S, U]) isDue() bool {
 	delay := s.frame.Options.StatusDelay
 	left := s.writes().status.Add(delay).Sub(s.Now)
@@ -87,7 +86,7 @@ func (s *Scope[S, U]) isDue() bool {
 	return false
 }
 
-// writes are what this process remembers of its writes of the object.
+// writes returns the memory of this process about its writes of the object.
 func (s *Scope[S, U]) writes() *writes { return s.frame.writes.Of(s.Common().Key, s.Common().UID) }
 
 // changesReadiness reports whether the object becomes or ceases to be ready in this pass.
@@ -102,13 +101,13 @@ func (s *Scope[S, U]) Written() bool { return s.answer != nil }
 // WroteStatus reports whether this pass has written the status.
 func (s *Scope[S, U]) WroteStatus() bool { return s.wroteStatus }
 
-// hasChanges reports whether the pass may have decided something that is not stored: most have not.
+// hasChanges reports whether the pass may have decisions that are not stored; most passes have none.
 func (s *Scope[S, U]) hasChanges(observes bool) bool {
 	return (observes && s.Common().ObservedGeneration != s.generation) || !reflect.ValueOf(&s.Update).Elem().IsZero() ||
 		len(contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now)) > 0
 }
 
-// decided returns what the pass has decided, as a change of an object.
+// decided returns the decisions of the pass, as a change of an object.
 func (s *Scope[S, U]) decided(obj contract.Object, observes bool) (patch.Document, error) {
 	u := s.Update
 	common := contract.ChangesOf(&u)
@@ -120,14 +119,14 @@ func (s *Scope[S, U]) decided(obj contract.Object, observes bool) (patch.Documen
 	return patch.Apply(s.frame.Kind, obj, u)
 }
 
-// hasDecided reports whether this pass has decided something that is not stored. A checkpoint without that has no effect. A value that a
-// step sets and a later one resets is no decision. Where it cannot be known it returns true, and the write reports why.
+// hasDecided reports whether this pass has decisions that are not stored. A checkpoint without them has no effect. A value that a step sets
+// and a later one resets is not a decision. If that cannot be determined it returns true, and the write reports why.
 func (s *Scope[S, U]) hasDecided() bool {
 	changes, err := s.decided(s.Object, false)
 	return err != nil || len(changes) > 0
 }
 
-// writeStatus writes the status, or everything where it is no subresource.
+// writeStatus writes the status, or everything if it is not a subresource.
 func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, status patch.Document, w Writing) error {
 	if len(status) == 0 {
 		return nil
@@ -137,7 +136,7 @@ func (s *Scope[S, U]) writeStatus(ctx context.Context, current contract.Object, 
 	case err == nil:
 		s.writes().status, s.wroteStatus = s.Now, true
 		s.Record(ConditionEvents(s.Stored, contract.ChangedConditions(s.Stored, s.Asserted, s.generation, s.Now), w.Problems)...)
-	case apierrors.IsNotFound(err): // silence would mean to work without ever reporting anything
+	case apierrors.IsNotFound(err): // otherwise the object would be reconciled without ever reporting anything
 		return fmt.Errorf("%w: if the object exists, its CRD has no status subresource: add it, or set StatusSubresource of the contract.Kind "+
 			"to false", err)
 	}
@@ -165,8 +164,8 @@ func send[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S
 	return answer, nil
 }
 
-// Write writes the metadata and the spec of an update to an object of any kind, and returns the answer of the API server. It writes nothing
-// that is stored already, and then returns the object as it is. It writes on the version that was read.
+// Write writes the metadata and the spec of an update to an object of any kind, on the version that was read, and returns the answer of the
+// API server. If everything is stored already, it writes nothing and returns the object.
 func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[S, U], obj contract.Object, u U) (contract.Object, error) {
 	changes, err := patch.Apply(kind, obj, u)
 	if err != nil {
@@ -175,10 +174,9 @@ func Write[S, U any](ctx context.Context, w *patch.Writer, kind contract.KindOf[
 	return send(ctx, w, kind, obj, changes.Main(), false)
 }
 
-// WriteConditions sets and removes conditions of a Machine whose state was read, and returns the answer of the API server. It writes
-// nothing that is stored already, and then returns the object as it is. It writes on the version that was read. Where status is no
-// subresource, each write increments the generation, and a condition with its generation would be written for ever: such a condition has
-// none.
+// WriteConditions sets and removes conditions of a Machine whose state was read, on that version, and returns the answer of the API server.
+// If everything is stored already, it writes nothing and returns the object. If status is not a subresource, conditions have no observed
+// generation: each write increments the generation, so they would be written forever.
 func WriteConditions(
 	ctx context.Context, w *patch.Writer, kind contract.Kind, obj contract.Object, have *contract.MachineState, set []metav1.Condition,
 	removed []string, now time.Time,
@@ -201,10 +199,9 @@ func WriteConditions(
 	return send(ctx, w, kind, obj, changes, kind.StatusSubresource)
 }
 
-// Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer: the decisions that
-// follow are based on it. It writes nothing that is stored already. Decisions about the status stay for Flush, and the stored
-// conditions stay those that the pass began with. When the write fails, what was decided so far is dropped: Flush must not write on another
-// version what depends on this one.
+// Commit writes metadata and spec now, on the version that was read, and continues the pass with the server's answer, on which later
+// decisions are based. It writes nothing that is stored already. Decisions about the status are left to Flush, and Stored does not change.
+// When the write fails, the decisions so far are dropped: Flush must not write dependent decisions on another version.
 func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	changes, err := patch.Apply(s.frame.Kind, s.Object, s.Update)
 	if err != nil || len(changes.Main()) == 0 {
@@ -217,7 +214,7 @@ func (s *Scope[S, U]) Commit(ctx context.Context) error {
 		return err
 	}
 	*s.changes().MetadataUpdate = contract.MetadataUpdate{}
-	var state S // a new one: values that were taken from the old one stay as they are
+	var state S // a new one: values taken from the old one must not change
 	if err := s.frame.Read(written, &state); err != nil {
 		return err
 	}
@@ -226,11 +223,11 @@ func (s *Scope[S, U]) Commit(ctx context.Context) error {
 	return nil
 }
 
-// undoneGrace is how long after the next attempt an object counts as contested: until then another writer can undo that too.
+// undoneGrace is how long after the next attempt an object counts as contested, because another writer can undo that attempt too.
 const undoneGrace = 10 * time.Second
 
-// writes are when the status of an object was written last, what other writers undo of the writes of its passes, until when, and what the
-// API server did not store of the last one.
+// writes is the last write of an object's status, the fields of its writes that others undo and until when, and the values of the last
+// write that the API server did not store.
 type writes struct {
 	status  time.Time
 	undone  string
@@ -238,13 +235,13 @@ type writes struct {
 	notKept string
 }
 
-// Undone returns the error of a write that other writers have undone too often, nil without one.
+// Undone returns the error of a write that other writers have undone too often, or nil.
 func Undone(err error) *patch.UndoneError {
 	undone, _ := errors.AsType[*patch.UndoneError](err)
 	return undone
 }
 
-// remember keeps what others undo, and requests the next attempt.
+// remember records the fields that others undo, and requests the next attempt.
 func (s *Scope[S, U]) remember(err error) {
 	undone := Undone(err)
 	if undone == nil {
@@ -256,7 +253,7 @@ func (s *Scope[S, U]) remember(err error) {
 	s.frame.Options.Metrics.contested()
 }
 
-// contest sets the condition Contested from the error of this pass, and from those of the passes before it, whose grace is not over.
+// contest sets the condition Contested from the error of this pass, and from those of earlier passes whose grace is not over.
 func (s *Scope[S, U]) contest(err error) {
 	s.remember(err)
 	have := s.writes()
@@ -269,14 +266,14 @@ func (s *Scope[S, U]) contest(err error) {
 	}
 }
 
-// EventWriteNotKept is the reason of an event that reports that the API server has accepted a write and does not store the written value,
-// because its CRD has no field for it, or a mutating webhook removes it.
+// EventWriteNotKept is the reason of the event for a write that the API server has accepted without storing the value, because its CRD has
+// no field for it or a mutating webhook removes it.
 const EventWriteNotKept = "WriteNotKept"
 
-// CheckKept reports what the API server did not store of the writes of this pass, and returns an error that names it. lost compares what
-// is stored with what was decided, and names what is missing, empty for nothing. Without a write, or where the object cannot be read, the
-// next pass reports it. written: this pass has written again what an earlier pass lost, or has nothing to store; otherwise the report of
-// that pass holds, because limits of writes delay the repetitions.
+// CheckKept reports the values of this pass's writes that the API server did not store, and returns an error that names them. lost compares
+// the stored state with the decisions, and names missing values, empty for none. Without a write, or if the object cannot be read, the next
+// pass reports them. written: this pass has written the lost values of an earlier pass again, or has nothing to store; otherwise the report
+// of that pass remains, because limits of writes delay the repetitions.
 func (s *Scope[S, U]) CheckKept(written bool, lost func(have *S) string) error {
 	mine := s.writes()
 	text := mine.notKept
@@ -299,5 +296,5 @@ func (s *Scope[S, U]) CheckKept(written bool, lost func(have *S) string) error {
 	return fmt.Errorf("write %s: %s", s.frame.name(s.Common().Key), text)
 }
 
-// NotKept returns what the API server has accepted and not stored, empty when it stored all.
+// NotKept returns the values that the API server has accepted and not stored, empty when it stored all.
 func (s *Scope[S, U]) NotKept() string { return s.writes().notKept }
