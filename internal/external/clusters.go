@@ -33,8 +33,7 @@ type ClusterOptions struct {
 //
 //	ports.ClusterOf, ports.ClusterEvents = clusters.Of, clusters.Source
 //
-// It keeps one informer for Clusters, and wakes Machines only for changes that matter to them. It is safe for
-// concurrent use.
+// It uses one informer for Clusters, and wakes Machines only for changes that matter to them. Safe for concurrent use.
 type Clusters struct {
 	gvk     schema.GroupVersionKind
 	layout  *contract.ClusterLayout
@@ -49,8 +48,8 @@ func ClustersFromManager(mgr ctrl.Manager, options ClusterOptions) (*Clusters, e
 	return NewClusters(mgr.GetCache(), mgr.GetAPIReader(), options)
 }
 
-// NewClusters returns a Clusters that reads through a cache. The reader must read from the API server: it confirms that
-// a Cluster which is not in the cache is really gone. NewClusters makes no request.
+// NewClusters returns a Clusters that reads through a cache. The reader must read from the API server: it confirms that a Cluster that is
+// missing in the cache is gone. NewClusters makes no request.
 func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*Clusters, error) {
 	version := cmp.Or(options.Version, contract.V1Beta2)
 	layout := contract.LayoutsOf(version).Cluster
@@ -72,9 +71,9 @@ func NewClusters(c cache.Cache, reader client.Reader, options ClusterOptions) (*
 // process a short wait is normal.
 const unsyncedGrace = 30 * time.Second
 
-// Of returns what is known about a Cluster. It reads the cache and waits for nothing. It asks the API server only about
-// a Cluster that is not in the cache. A Cluster that cannot be
-// read is Unread, with a Problem if a person can do something. The error is one of the API server or of the cache.
+// Of returns a view of a Cluster. It reads the cache and does not wait. It sends a request to the API server only for a Cluster that is not
+// in the cache. A Cluster that cannot be read is Unread, with a Problem if a person can fix it. The error is one of the API server or of
+// the cache.
 func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterView, error) {
 	found, obj := Object{GVK: c.gvk, Presence: Unread}, ofKind(c.gvk)
 	err := c.tracker.read(ctx, key, obj, &found)
@@ -99,9 +98,9 @@ func (c *Clusters) Of(ctx context.Context, key types.NamespacedName) (ClusterVie
 	return view, err
 }
 
-// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues the requests of mapper for
-// a Cluster when the Cluster was created or deleted, is paused or resumed, is being deleted, is initialized, or has
-// another control plane or other labels, which MachineDrainRules select by. Other changes of a Cluster cause no event.
+// Source returns a source for a controller's Watches (builder.WatchesRawSource). It enqueues the requests of mapper for a Cluster when the
+// Cluster is created, deleted, paused, resumed or initialized, begins to be deleted, or changes its control plane or its labels, by which
+// MachineDrainRules select. Other changes of a Cluster cause no event.
 func (c *Clusters) Source(mapper ClusterMapper) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		c.tracker.start(&sink{ctx, q, func(_ context.Context, _, obj client.Object) []reconcile.Request {
@@ -111,8 +110,8 @@ func (c *Clusters) Source(mapper ClusterMapper) source.Source {
 	})
 }
 
-// isNews reports whether a change of a Cluster matters to its Machines. Its other fields, such as the number of Machines that are up to
-// date, change often.
+// isNews reports whether a change of a Cluster matters to its Machines. Other fields, such as the number of Machines that are up to date,
+// change often.
 func (c *Clusters) isNews(before, now client.Object) bool {
 	var old, fresh contract.ClusterState
 	one, ok := before.(*unstructured.Unstructured)
@@ -129,39 +128,37 @@ func (c *Clusters) isNews(before, now client.Object) bool {
 // ClusterMapper returns the requests to enqueue for an event of a Cluster, by its namespace and name.
 type ClusterMapper func(types.NamespacedName) []reconcile.Request
 
-// ClusterView is what a pass knows about the Cluster of a Machine. The zero ClusterView is a Machine without a Cluster.
-// It is a value; the objects that it refers to may be shared with a cache and must not be changed.
+// ClusterView is the Cluster of a Machine as a pass has read it. The zero ClusterView is a Machine without a Cluster. It is a value; the
+// objects that it references may be shared with a cache and must not be changed.
 type ClusterView struct {
-	// Presence tells whether the other fields are known. Absent means that the API server said so. Unread means that
-	// nothing is known: the Cluster may be paused.
+	// Presence reports whether the other fields are known. Absent means that the API server has confirmed it. Unread means that nothing is
+	// known: the Cluster may be paused.
 	Presence Presence
 	// GVK is the Cluster's kind, for owner references; with the zero value none is added.
 	GVK schema.GroupVersionKind
 	// State is the content of the Cluster; zero unless Present.
 	State contract.ClusterState
-	// Problem is why the Cluster is Unread; zero if a person can do nothing.
+	// Problem is why the Cluster is Unread; zero if a person cannot fix it.
 	Problem Problem
-	// RetryAfter is when to look again if no event may come; zero if one will come.
+	// RetryAfter is the delay before another read if no event may follow; zero if one will.
 	RetryAfter time.Duration
-	// ControlPlane is what is known about the object that the Cluster references as its control plane: NotReferenced
-	// without one. It is read only for a Machine in deletion, by the Reconciler if ClusterOf has not read it.
+	// ControlPlane is the object that the Cluster references as its control plane; NotReferenced without one. It is read only for a Machine in
+	// deletion, by the Reconciler if ClusterOf has not read it.
 	ControlPlane Object
 	// ControlPlaneState is the content of that object; zero unless ControlPlane is Present.
 	ControlPlaneState contract.ControlPlaneState
-	// ActiveControlPlaneMachines is the number of control plane Machines of the Cluster that are not being deleted. It
-	// is counted only for a Machine in deletion, by the Reconciler if ClusterOf has not counted it. Absent means
-	// unknown, not zero.
+	// ActiveControlPlaneMachines is the number of control plane Machines of the Cluster that are not being deleted. It is counted only for a
+	// Machine in deletion, by the Reconciler if ClusterOf has not counted it. Absent means unknown, not zero.
 	ActiveControlPlaneMachines contract.Opt[int]
-	// ControlPlaneUncounted means that those Machines cannot be counted, because they may have another kind than the
-	// Machine, or because there is no index. Then ActiveControlPlaneMachines stays absent, and no decision uses it.
+	// ControlPlaneUncounted means that those Machines cannot be counted, because they may have another kind than the Machine, or because there
+	// is no index. Then ActiveControlPlaneMachines stays absent, and no decision uses it.
 	ControlPlaneUncounted bool
 }
 
-// Stays reports whether the Cluster may become an owner: it exists, has the UID that was read, and is not being
-// deleted. It asks the API server with one request, or none if the view is enough. A Cluster that is deleted with
-// --cascade=orphan releases its dependents; a dependent that becomes owned again would be garbage collected with it.
-// The reader must not read a cache. Rule: Kubernetes' controllers check again before they adopt
-// (RecheckDeletionTimestamp).
+// Stays reports whether the Cluster may become an owner: it exists, has the UID that was read, and is not being deleted. It confirms this
+// with one request to the API server, or none if the view is enough. A Cluster that is deleted with --cascade=orphan releases its
+// dependents; a dependent that becomes owned again would be garbage collected with it. The reader must not be a cache. Rule: Kubernetes'
+// controllers check again before they adopt (RecheckDeletionTimestamp).
 func (v ClusterView) Stays(ctx context.Context, reader client.Reader) (bool, error) {
 	if v.Presence != Present || v.GVK.Empty() || v.State.UID == "" || !v.State.Deleting.IsZero() {
 		return false, nil

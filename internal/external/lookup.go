@@ -19,15 +19,15 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Presence tells what is known about a referenced object. Unread is not Absent: nothing is destroyed or skipped because
-// of a read that did not happen.
+// Presence is the result of reading a referenced object. Unread is not Absent: nothing is destroyed or skipped because of a read that did
+// not happen.
 type Presence uint8
 
 // Values of Presence.
 const (
 	// NotReferenced means that there is no reference.
 	NotReferenced Presence = iota
-	// Unread means that the object could not be read; Object.Problem tells why if a person can do something about it.
+	// Unread means that the object could not be read; Object.Problem has the reason if a person can fix it.
 	Unread
 	// KindMissing means that the CustomResourceDefinition of the kind does not exist.
 	KindMissing
@@ -37,11 +37,11 @@ const (
 	Present
 )
 
-// Problem tells why a referenced object cannot be used, as the reason and message of a condition.
+// Problem is why a referenced object cannot be used, as the reason and message of a condition.
 type Problem struct{ Reason, Message string }
 
-// Reasons of Problems. A person can solve each of them, and the reconciler then continues by itself. Cluster API
-// reports most of them only in its log.
+// Reasons of Problems. A person can fix each of them, and the reconciler then continues without further action. Cluster API reports most of
+// them only in its log.
 const (
 	// ReasonInternalError means that a reference is incomplete. The reason is Cluster API's.
 	ReasonInternalError = "InternalError"
@@ -57,22 +57,20 @@ const (
 	ReasonCacheNotSynced = "CacheNotSynced"
 )
 
-// Object is what is known about a referenced object. It is a value; the objects that it refers to are shared with a
-// cache.
+// Object is a referenced object as it was read. It is a value; the objects that it references are shared with a cache.
 type Object struct {
 	Ref      contract.Ref
 	Presence Presence
-	// GVK and Contract tell how the object is read; zero while its kind is missing or unread.
+	// GVK and Contract define how the object is read; zero while its kind is missing or unread.
 	GVK      schema.GroupVersionKind
 	Contract contract.Version
-	// Foreign means that another controller owns the object. It is neither used nor deleted. The caller of the Tracker
-	// sets it.
+	// Foreign means that another controller owns the object. It is neither used nor deleted. The caller of the Tracker sets it.
 	Foreign bool
 	// Object is a view that must not be changed; nil unless Present.
 	Object *unstructured.Unstructured
-	// Problem is zero if a person can do nothing.
+	// Problem is zero if there is nothing that a person can fix.
 	Problem Problem
-	// RetryAfter is when to look again if no event may come; zero if one will come.
+	// RetryAfter is the delay before another read if no event may follow; zero if one will.
 	RetryAfter time.Duration
 }
 
@@ -87,13 +85,12 @@ const (
 	UnsyncedRetry = time.Second
 	// NotServedRetry is Object.RetryAfter while a version is not served: discovery has no events.
 	NotServedRetry = 5 * time.Second
-	// AbsenceRetry is when to look again for an object that the API server has but the cache does not have yet: its event will come.
+	// AbsenceRetry is the delay for an object that the API server has and the cache lacks: its event will follow.
 	AbsenceRetry = time.Second
 )
 
-// ConfirmAbsent asks the API server whether an object that is not in the cache is really gone, with one request for its
-// metadata. The reader must not read a cache. Use it before anything is destroyed or skipped because an object is gone,
-// because a cache may be behind.
+// ConfirmAbsent confirms with the API server that an object that is missing in the cache is gone, with one request for its metadata. The
+// reader must not be a cache. Use it before anything is destroyed or skipped because an object is gone, because a cache may be behind.
 func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(gvk)
@@ -107,9 +104,9 @@ func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVe
 	return false, nil
 }
 
-// ConfirmSame asks the API server whether an object still has this UID, so that it is not a new object with the same name, and returns its
-// metadata, nil when it has not. It sends one list request for the metadata, so it needs no right beyond those of a cache. The reader must
-// not read a cache.
+// ConfirmSame confirms with the API server that an object still has this UID, so that it is not a new object with the same name, and
+// returns its metadata, nil otherwise. It sends one list request for the metadata, so it needs no rights beyond those of a cache. The
+// reader must not be a cache.
 func ConfirmSame(
 	ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID,
 ) (*metav1.PartialObjectMetadata, error) {
@@ -120,13 +117,12 @@ func ConfirmSame(
 		return nil, fmt.Errorf("make sure that %s %s is still the same: %w", gvk.Kind, key, err)
 	}
 	if len(list.Items) != 1 || list.Items[0].UID != uid {
-		return nil, nil //nolint:nilnil // it has not
+		return nil, nil //nolint:nilnil // it does not
 	}
 	return &list.Items[0], nil
 }
 
-// SaysGone reports whether an error means that the object does not exist. A 404 for an API version that is not served
-// does not mean that.
+// SaysGone reports whether an error means that the object does not exist. A 404 for an API version that is not served does not.
 func SaysGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -143,8 +139,8 @@ func CRDMetadata() *metav1.PartialObjectMetadata {
 	return crd
 }
 
-// Get reads the referenced object, in the namespace of requester, through the cache. It waits for nothing: an object that is not known yet
-// is Unread. A problem that a person can solve is in the Object; other failures of the cache are errors.
+// Get reads the referenced object, in the namespace of requester, through the cache. It does not wait: an object that is not in the cache
+// yet is Unread. A problem that a person can fix is in the Object; other failures of the cache are errors.
 func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref contract.Ref) (Object, error) {
 	found := Object{Ref: ref, Presence: NotReferenced}
 	if ref.IsZero() {
@@ -167,15 +163,15 @@ func (t *Tracker) Get(ctx context.Context, requester types.NamespacedName, ref c
 	return found, err
 }
 
-// ofKind is an empty object of a kind.
+// ofKind returns an empty object of a kind.
 func ofKind(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
 	return obj
 }
 
-// read reads an object of the kind in found, which it has watched, from the cache. While that is impossible, the Presence in found stays as
-// it is, and the Problem tells why.
+// read reads an object of the kind in found, which it watches, from the cache. While that is impossible, the Presence in found is not
+// changed, and the Problem is the reason.
 func (t *Tracker) read(ctx context.Context, key types.NamespacedName, into client.Object, found *Object) error {
 	synced, err := t.Ensure(ctx, into)
 	switch {
@@ -205,8 +201,8 @@ func (t *Tracker) read(ctx context.Context, key types.NamespacedName, into clien
 	return nil
 }
 
-// List returns the objects of a kind in a namespace, by name and as views, and has the kind watched. synced is false before its first list
-// has come back. The error for a kind that is not served is one of meta.IsNoMatchError.
+// List returns the objects of a kind in a namespace, by name and as views, and watches the kind. synced is false before its first list is
+// complete. The error for a kind that is not served matches meta.IsNoMatchError.
 func (t *Tracker) List(
 	ctx context.Context, gvk schema.GroupVersionKind, namespace string,
 ) (byName map[string]*unstructured.Unstructured, synced bool, err error) {
@@ -225,7 +221,7 @@ func (t *Tracker) List(
 	return byName, true, nil
 }
 
-// resolve finds the version and the contract of the kind, from the labels of its cached CRD. If it returns false, found tells why.
+// resolve finds the version and the contract of the kind, from the labels of its cached CRD. If it returns false, found has the reason.
 func (t *Tracker) resolve(ctx context.Context, found *Object) (bool, error) {
 	gk, crd, definition := found.Ref.GroupKind(), CRDMetadata(), Object{GVK: CRDGVK()}
 	name, resolved := contract.CRDName(gk), contract.Resolved{}
@@ -246,15 +242,15 @@ func (t *Tracker) resolve(ctx context.Context, found *Object) (bool, error) {
 	}
 	if problem, known := kindProblem(err); known {
 		found.Problem = problem
-		return false, nil // a problem that a person can solve becomes a condition
+		return false, nil // a problem that a person can fix becomes a condition
 	}
 	found.Contract = resolved.Contract
 	found.GVK = gk.WithVersion(resolved.APIVersion)
 	return err == nil, err
 }
 
-// kindProblem returns the Problem for a missing CRD or one without a contract; false if a person can do nothing about
-// the error. The text of the error says what to do.
+// kindProblem returns the Problem for a missing CRD or one without a contract; false if a person cannot fix the error. The text of the
+// error describes the fix.
 func kindProblem(err error) (Problem, bool) {
 	switch {
 	case errors.Is(err, contract.ErrNoCRD):
@@ -266,8 +262,8 @@ func kindProblem(err error) (Problem, bool) {
 	}
 }
 
-// ReadSecret reads a Secret without a logger in the context. client-go logs the body of each answer with the logger of the context from
-// verbosity 8 on, and the context of a pass has one. The error is that of the reader. It is safe for concurrent use.
+// ReadSecret reads a Secret without a logger in the context: from verbosity 8 on, client-go logs the body of each response with the logger
+// of the context, and the context of a pass has one. The error is that of the reader. Safe for concurrent use.
 func ReadSecret(ctx context.Context, reader client.Reader, key types.NamespacedName) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := reader.Get(logr.NewContext(ctx, logr.Discard()), key, secret); err != nil {
@@ -276,7 +272,7 @@ func ReadSecret(ctx context.Context, reader client.Reader, key types.NamespacedN
 	return secret, nil
 }
 
-// ReadBootstrapData returns the bootstrap data in the Secret that a Machine names. Rule: Cluster API's bootstrap contract.
+// ReadBootstrapData returns the bootstrap data in a Machine's data Secret. Rule: Cluster API's bootstrap contract.
 func ReadBootstrapData(ctx context.Context, reader client.Reader, key types.NamespacedName) ([]byte, error) {
 	secret, err := ReadSecret(ctx, reader, key)
 	if apierrors.IsNotFound(err) {

@@ -25,9 +25,9 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // which objects from a cache may lack.
 type Mapper func(ctx context.Context, watched, obj client.Object) []reconcile.Request
 
-// Tracker reads referenced objects, starts one informer per kind when the first object of the kind is read, and
-// enqueues requests for their events. It is a controller-runtime Source, so that it receives the queue: pass it to a
-// controller's builder (WatchesRawSource) once. It is safe for concurrent use.
+// Tracker reads referenced objects, starts one informer per kind when the first object of the kind is read, and enqueues requests for their
+// events. It is a controller-runtime Source, so that it receives the queue: pass it to a controller's builder (WatchesRawSource) once. Safe
+// for concurrent use.
 type Tracker struct {
 	cache cache.Cache
 	wakes Mapper
@@ -50,16 +50,14 @@ type sink struct {
 	wakes Mapper
 }
 
-// refusal remembers for a while why a kind is not served, because each request runs discovery, and all discovery of the
-// process waits for it.
+// refusal records for a while why a kind is not served, because each request runs discovery, and all discovery of the process waits for it.
 type refusal struct {
 	err   error
 	until time.Time
 }
 
-// NewTracker returns a Tracker that reads through a cache and enqueues the requests of mapper. Name is its name in
-// logs. contracts are the supported versions in contract labels of CRDs; default contract.Versions(). NewTracker makes
-// no request.
+// NewTracker returns a Tracker that reads through a cache and enqueues the requests of mapper. name is its name in logs. contracts are the
+// supported versions in contract labels of CRDs; default contract.Versions(). NewTracker makes no request.
 func NewTracker(c cache.Cache, mapper Mapper, name string, contracts ...contract.Version) *Tracker {
 	return &Tracker{
 		cache: c, wakes: mapper, name: name, clock: clock.RealClock{}, contracts: slices.Clone(contracts),
@@ -82,10 +80,10 @@ func (t *Tracker) start(s *sink) {
 // String returns the name of the source for logs.
 func (t *Tracker) String() string { return t.name }
 
-// Ensure watches the kind of obj, by its GVK, and reports whether the first list is complete: where it is not, look again after
-// UnsyncedRetry. It makes no request except discovery, and only for a kind that it does not watch yet. For a kind that is not served the
-// error matches meta.IsNoMatchError; discovery runs again after NotServedRetry, for all callers together, or when a
-// CustomResourceDefinition changes. It does not keep obj: the caller may read into it at once.
+// Ensure watches the kind of obj, by its GVK, and reports whether the first list is complete; if it is not, retry after UnsyncedRetry. It
+// makes no request except discovery, and only for a kind that it does not watch yet. For a kind that is not served the error matches
+// meta.IsNoMatchError; discovery runs again after NotServedRetry, for all callers together, or when a CustomResourceDefinition changes. It
+// does not retain obj: the caller may read into it at once.
 func (t *Tracker) Ensure(ctx context.Context, obj client.Object) (synced bool, err error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	t.mu.Lock()
@@ -159,7 +157,7 @@ func (t *Tracker) wake(kind, obj client.Object) {
 	if kind.GetObjectKind().GroupVersionKind() == CRDGVK() {
 		clear(t.refused)
 	}
-	sinks := t.sinks // one that is added later gets later events
+	sinks := t.sinks // a sink that is added later gets later events
 	t.mu.Unlock()
 	for _, s := range sinks {
 		for _, request := range s.wakes(s.ctx, kind, obj) {
