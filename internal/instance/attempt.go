@@ -15,39 +15,39 @@ import (
 	"github.com/machinist-dev/machinist/machine/provider"
 )
 
-// attempt is what a process remembers about the last calls for a Token. Losing it costs a call.
+// attempt is the memory of a process about the last calls for a Token. Losing it costs a call.
 type attempt struct {
-	// of is the fingerprint of what was asked for, and valid says that the Driver has accepted it.
+	// of is the fingerprint of the request; valid: the Driver has accepted it.
 	of    string
 	valid bool
-	// accepted: the Driver has begun the deletion. No later error takes that back.
+	// accepted: the Driver has begun the deletion. No later error changes that.
 	accepted bool
-	// absent: a deletion has looked often enough for an instance that may be too new to be seen.
+	// absent: a deletion has read often enough an instance that may be too new to be visible.
 	absent bool
-	// err is the last error, one of so many in a row. Before until no call is made; parked says that only another fingerprint ends that, where
-	// until is zero.
+	// err is the last error; failures is the number of errors in a row. No call is made before until. parked: only another fingerprint ends
+	// the wait, if until is zero.
 	err      error
 	failures int
-	// missed is how many of them said that there is no instance. Other errors do not say whether there is one.
+	// missed is how many of them report that there is no instance. Other errors do not show whether there is one.
 	missed int
 	until  time.Time
 	parked bool
 	used   time.Time
 }
 
-// attempts are those of all Tokens. Safe for concurrent use.
+// attempts are the attempts of all Tokens. Safe for concurrent use.
 type attempts struct {
 	mu  sync.Mutex
 	all map[attemptKey]attempt
 }
 
-// attemptKey tells the attempts to delete an instance from the others: a pass over a Machine in deletion makes both.
+// attemptKey separates the attempts to delete an instance from the others, because a pass over a Machine in deletion makes both.
 type attemptKey struct {
 	token    string
 	deletion bool
 }
 
-// attempts that were not used for so long are forgotten when there are many: their Machines went without this process.
+// Unused attempts are forgotten after a time when there are many: their Machines were deleted without this process.
 const (
 	manyAttempts   = 1000
 	forgetAttempts = time.Hour
@@ -75,7 +75,7 @@ func (m *attempts) forget(token string) {
 	delete(m.all, attemptKey{token, true})
 }
 
-// holds returns how long no call is made, and whether any is held back at all.
+// holds returns how long no call is made, and whether any call is held at all.
 func (a attempt) holds(fingerprint string, now time.Time) (wait time.Duration, held bool) {
 	if a.err == nil || a.of != fingerprint {
 		return 0, false
@@ -87,13 +87,13 @@ func (a attempt) holds(fingerprint string, now time.Time) (wait time.Duration, h
 	return wait, wait > 0
 }
 
-// after returns the attempt after a call for a Token.
+// after returns the new attempt after a call for a Token.
 func (a attempt) after(token, fingerprint string, err error, backoff provider.Backoff, now time.Time) attempt {
 	if err == nil {
 		return attempt{of: fingerprint, valid: true}
 	}
 	switch {
-	case isLook(a.of) && isLook(fingerprint): // credentials may be others at each read, and the instance is the same
+	case isLook(a.of) && isLook(fingerprint): // credentials may differ at each read, and the instance is the same
 		a.of = fingerprint
 	case a.of != fingerprint:
 		a = attempt{of: fingerprint}
@@ -116,7 +116,7 @@ func (a attempt) after(token, fingerprint string, err error, backoff provider.Ba
 	return a
 }
 
-// counted is how often in a row there was an error such as the last one, see Facts.Failures.
+// counted returns how often in a row there was an error like the last one, see Facts.Failures.
 func (a attempt) counted() int {
 	if provider.ClassOf(a.err) == provider.NotFound {
 		return a.missed
@@ -124,16 +124,16 @@ func (a attempt) counted() int {
 	return a.failures
 }
 
-// spread is a number from 0 to below 1 that differs by Token and failure, so that many Machines do not come back at once. It is not random:
-// the same history gives the same times.
+// spread returns a number from 0 to below 1 that depends on Token and failures, so that many Machines are not retried at once. It is not
+// random: the same history gives the same times.
 func spread(token string, failures int) float64 {
 	hash := fnv.New32a()
 	fmt.Fprintf(hash, "%d %s", failures, token)
 	return float64(hash.Sum32()) / (1 << 32)
 }
 
-// fingerprint is a digest of what a refusal depends on: another one is asked for at once. A look is asked for otherwise than a creation:
-// another process may have made the instance that this one was refused.
+// fingerprint returns a digest of the inputs that a rejection depends on: a call with another fingerprint is made at once. A read has
+// another fingerprint than a creation, because another process may have created the instance that was rejected here.
 func fingerprint(ctx context.Context, r *provider.Request) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q %q %q\n", r.Spec, r.OperatingSystem, r.Version, r.FailureDomain, r.Account)
@@ -149,19 +149,19 @@ func fingerprint(ctx context.Context, r *provider.Request) string {
 	return of
 }
 
-// lookOf begins the fingerprint of a look at an instance whose provider ID is recorded.
+// lookOf is the prefix of the fingerprint of a read of an instance whose provider ID is recorded.
 const lookOf = "look "
 
 func isLook(fingerprint string) bool { return strings.HasPrefix(fingerprint, lookOf) }
 
-// surelyNone is how many answers in a row must say that there is no instance before a deletion that no provider ID helps believes it: with
-// the pauses of the default Backoff they take more than a minute.
+// surelyNone is how many results in a row must report that there is no instance before a deletion without a provider ID accepts it: with
+// the delays of the default Backoff they take more than a minute.
 const surelyNone = 5
 
-// looksAgain reports whether another answer that there is no instance is not enough for a deletion.
+// looksAgain reports whether another result that there is no instance is not enough for a deletion.
 func (a attempt) looksAgain() bool { return !a.absent && a.missed+1 < surelyNone }
 
-// errUnseen is what a deletion waits for after an answer that there is no instance.
+// errUnseen is the reason that a deletion waits after a result that there is no instance.
 func errUnseen(answers int) error {
 	return provider.Errorf(provider.NotFound,
 		"no instance is found yet, and one may have been made that is too new to be seen: looking again (%d of %d)", answers, surelyNone)

@@ -17,48 +17,48 @@ const (
 	ReasonFailed         = "InstanceFailed"   // the driver reports a failure
 	ReasonGone           = "InstanceGone"     // the instance no longer exists, or is being deleted
 	ReasonWaitingForRate = "WaitingForRate"   // calls to the driver are limited, and it is not the turn of this Machine
-	// ReasonNoInput: what the Driver is to be asked for could not be read.
+	// ReasonNoInput: the input of the Driver could not be read.
 	ReasonNoInput = "NoDriverInput"
 	// ReasonWaitingForData: an instance waits for its first-boot data.
 	ReasonWaitingForData = "WaitingForBootstrapData"
-	// ReasonProviderIDMissing: the instance runs and has no provider ID, or one that names no instance.
+	// ReasonProviderIDMissing: the instance runs, but its provider ID is empty or identifies no instance.
 	ReasonProviderIDMissing = "ProviderIDMissing"
-	// ReasonInvalid: the Driver refuses the specification. The word is Cluster API's.
+	// ReasonInvalid: the Driver rejects the specification. The name is Cluster API's.
 	ReasonInvalid = "InvalidConfiguration"
 )
 
 // Facts are the inputs of Decide.
 type Facts struct {
-	// Driver is the name of the Driver, and Instance its answer when Err is nil.
+	// Driver is the name of the Driver, and Instance its result when Err is nil.
 	Driver   string
 	Instance provider.Instance
 	Err      error
-	// Failures is how many times in a row there was an error; of one of the class NotFound, how often since the last answer there was such an
-	// error. Recorded: the Machine has a provider ID, so the answer is that of a look. Provisioned: a look has seen it run, or has
-	// found out that it IsLost.
+	// Failures is the number of errors in a row; for the class NotFound, the number of such errors since the last result. Recorded: the
+	// Machine has a provider ID, so the result is that of a read. Provisioned: a read has shown that the instance runs, or that it IsLost.
 	Failures              int
 	Recorded, Provisioned bool
 }
 
-// IsLost reports whether a failure reason is one that a look at an instance has found out.
+// IsLost reports whether a failure reason is that of a lost or failed instance.
 func IsLost(failureReason string) bool {
 	return failureReason == ReasonGone || failureReason == ReasonFailed
 }
 
-// Decision is what the answer of a Driver means.
+// Decision is the meaning of a Driver's result.
 type Decision struct {
-	// Status, Reason and Message are those of the condition about the instance. They are empty with Keep: the stored condition stays.
+	// Status, Reason and Message are those of the condition about the instance. With Keep they are empty, and the stored condition is
+	// retained.
 	Status          metav1.ConditionStatus
 	Reason, Message string
 	Keep            bool
-	// Adopt: the provider ID and the addresses are recorded. Provisioned: the instance runs. Off and Gone are for a deletion: the instance
-	// is off, and it no longer exists. Going: it is being deleted, as the Driver reports, or because the Keeper had a deletion accepted.
+	// Adopt: the provider ID and the addresses are recorded. Provisioned: the instance runs. Off and Gone are for a deletion: the instance is
+	// off, or no longer exists. Going: it is being deleted, as the Driver reports, or because it has accepted a deletion by the Keeper.
 	Adopt, Provisioned, Off, Gone, Going bool
-	// FailureReason and FailureMessage are a failure that does not go away by itself; empty without.
+	// FailureReason and FailureMessage are a permanent failure, or empty.
 	FailureReason, FailureMessage string
 }
 
-// Condition returns the condition with a type, without times.
+// Condition returns the condition of a type, without times.
 func (d *Decision) Condition(kind string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: d.Status, Reason: d.Reason, Message: d.Message}
 }
@@ -67,16 +67,16 @@ func (d *Decision) say(status metav1.ConditionStatus, reason, message string) {
 	d.Status, d.Reason, d.Message = status, reason, message
 }
 
-// surelyGone is how often in a row the provider must miss an instance that was seen to run, and neverThere the same for one that was made
-// and never seen to run: a read of a cloud may be late, of a new instance by minutes. The pauses between looks grow to a minute.
+// surelyGone is how many reads in a row must report NotFound for an instance that has run, and neverThere the same for a created instance
+// that was never seen running: a cloud may return stale results, for new instances by minutes. The delays between reads grow to a minute.
 const (
 	surelyGone = 3
 	neverThere = 10
 )
 
-// Decide says what the answer of a Driver means. An instance is lost only after several looks, and after more of them if none has seen it
-// run: a new one may be seen late, also one that runs by the answer to its creation. An instance that is lost is not made again: the
-// Machine fails, and what owns it decides.
+// Decide returns the meaning of a Driver's result. An instance is lost only after several reads, and after more if none has shown it
+// running, because a new instance may be visible late, even one that runs according to the result of its creation. A lost instance is not
+// created again: the Machine fails, and its owner decides.
 func Decide(f Facts) Decision {
 	if f.Err != nil {
 		return decideError(f)
@@ -102,7 +102,7 @@ func Decide(f Facts) Decision {
 				"driver %s reports an instance with the provider ID %q, which names none: the driver must set it", f.Driver, f.Instance.ProviderID))
 			return d
 		}
-		if !f.Recorded { // what answers a creation is surely there, and looks may yet miss it
+		if !f.Recorded { // the instance of a creation's result exists, and reads may still miss it
 			d.say(metav1.ConditionFalse, ReasonCreating, "The instance was made, and has yet to be seen")
 			return d
 		}
@@ -117,7 +117,7 @@ func decideError(f Facts) (d Decision) {
 	_, delayed := provider.IsDelayed(f.Err)
 	switch {
 	case f.Provisioned && (delayed || f.Failures < surelyGone) && (f.Recorded || class != provider.Invalid && class != provider.Terminal):
-		d.Keep = true // one look that fails says nothing about an instance that ran; a creation that is refused for good is none
+		d.Keep = true // one failed read proves nothing about an instance that ran; a creation that is rejected permanently is no read
 		return d
 	case delayed:
 		d.say(metav1.ConditionFalse, ReasonWaitingForRate, "Waiting for a turn: the rate of calls to "+f.Driver+" is limited")
@@ -133,13 +133,13 @@ func decideError(f Facts) (d Decision) {
 		reason = ReasonInvalid
 	}
 	if f.Recorded {
-		status = metav1.ConditionUnknown // the instance may well run
+		status = metav1.ConditionUnknown // the instance may still run
 	}
 	d.say(status, reason, fmt.Sprintf("%s: %s", f.Driver, f.Err)+adviceOn(class, f.Recorded))
 	return d
 }
 
-// adviceOn is what a person can do about a look that the Driver refuses.
+// adviceOn describes what a person can do about a read that the Driver rejects.
 func adviceOn(class provider.Class, recorded bool) string {
 	if !recorded || class != provider.Invalid && class != provider.Terminal {
 		return ""

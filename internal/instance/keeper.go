@@ -18,21 +18,21 @@ import (
 const (
 	// DefaultRefresh is the default of Options.Refresh.
 	DefaultRefresh = 10 * time.Minute
-	// refusedFor is how long to wait before a deletion that the provider refused, or a look at an instance, is tried again, and before the
-	// next look at an instance that has failed: it costs money and may be lost or mended, so it is never given up.
+	// refusedFor is the delay before a rejected deletion, or a rejected read of an instance, is retried, and before the next read of a failed
+	// instance, which costs money and may be lost or repaired, so it is never abandoned.
 	refusedFor = 10 * time.Minute
 )
 
-// Options are those of a Keeper.
+// Options configure a Keeper.
 type Options struct {
-	// Calls are those of the Driver, usually decorated with deadlines, a rate limit and a cache. Create, Get and Delete are required.
+	// Calls are the calls of the Driver, usually decorated with deadlines, a rate limit and a cache. Create, Get and Delete are required.
 	Calls provider.Calls
-	// Backoff says how long to wait after an error. Default provider.DefaultBackoff().
+	// Backoff defines the delay after an error. Default provider.DefaultBackoff().
 	Backoff provider.Backoff
-	// Poll is the time between two looks at an instance that does not run yet, or is being deleted. Default ten seconds.
+	// Poll is the time between two reads of an instance that does not run yet or is being deleted. Default ten seconds.
 	Poll time.Duration
-	// Refresh is the time between two looks at an instance that runs: no event says that it is lost. Default DefaultRefresh; negative: only
-	// events cause a look.
+	// Refresh is the time between two reads of a running instance, because no event reports its loss. Default DefaultRefresh; negative: only
+	// events cause a read.
 	Refresh time.Duration
 }
 
@@ -57,11 +57,11 @@ func NewKeeper(o Options) (*Keeper, error) {
 	return &Keeper{options: o, attempts: attempts{all: map[attemptKey]attempt{}}}, nil
 }
 
-// Input is what one pass knows about an instance. A Keeper does not change it.
+// Input contains the facts of one pass about an instance. A Keeper does not change it.
 type Input struct {
-	// Request is what the Driver is asked for, without defaults and first-boot data; Token is required, and ProviderID when it is recorded.
+	// Request is the Driver's input, without defaults and first-boot data; Token is required, and ProviderID when it is recorded.
 	Request provider.Request
-	// Err says why the Request is not complete; nil when it is. A deletion makes its call nevertheless.
+	// Err is why the Request is incomplete, or nil. A deletion makes its call nevertheless.
 	Err error
 	// Provisioned: the instance ran before, or is known to be lost. Deleting: the Machine is being deleted, so nothing is created.
 	Provisioned, Deleting bool
@@ -70,11 +70,11 @@ type Input struct {
 	FirstBoot  func(context.Context, provider.Request) ([]byte, error)
 	AwaitsData bool
 	// IsKept reads the object from the API server and reports whether it is the same and not being deleted. It is called before each creation:
-	// a process whose cache is behind, or that lost its Lease and does not know it yet, would make an instance that nothing deletes. Nil: it
-	// is not asked.
+	// a process whose cache is behind, or that has lost its Lease without noticing, would create an instance that nothing deletes. Nil: it is
+	// not checked.
 	IsKept func(context.Context) (bool, error)
-	// Announce is called before the first Validate and before a Create, which may take long. It reports whether the pass is to end before
-	// that, so that the status says what goes on. Nil: it is not.
+	// Announce is called before the first Validate and before a Create, which may take long. It reports whether the pass must end before the
+	// call, so that the status reports the call. Nil: it must not.
 	Announce func(provider.Operation) bool
 	// Now is the time of the pass.
 	Now time.Time
@@ -84,23 +84,24 @@ type Input struct {
 type Outcome struct {
 	Decision
 
-	// Instance is the answer of the Driver; zero without one.
+	// Instance is the result of the Driver; zero without one.
 	Instance provider.Instance
 	// Valid: the Driver has accepted the specification, or the instance is recorded.
 	Valid bool
 	// Announced: the pass ends here, see Input.Announce.
 	Announced bool
-	// Unread, in a deletion, says why it is not known yet whether there is an instance: its Node may have joined, so the deletion waits. Empty
-	// otherwise, and once ten looks in a row have failed.
+	// Unread, in a deletion, is why it is unknown whether there is an instance: its Node may have joined, so the deletion waits. Empty
+	// otherwise, and once ten reads in a row have failed.
 	Unread string
-	// RequeueAfter is when to call Ensure again; zero when only an event changes anything.
+	// RequeueAfter is the delay before Ensure must be called again; zero when only an event changes anything.
 	RequeueAfter time.Duration
 }
 
-// Ensure makes the one call that is next, if any: a validation, a creation, or a look at an instance whose provider ID is recorded. The
-// error says that the Request is not complete, and is to be retried with back-off; the Decision then says so too. Every other error is in
-// the Decision. A Machine in deletion without a provider ID is looked for by its Token: its Node may have joined already, and only the
-// provider ID finds it. Its instance is going from the first deletion that the Driver has accepted, also while a look still shows it.
+// Ensure makes the one call that is next, if any: a validation, a creation, or a read of an instance whose provider ID is recorded. An
+// error means that the Request is incomplete, and must be retried with back-off; the Decision then reports it too. Every other error is in
+// the Decision. For a Machine in deletion without a provider ID, the instance is read by its Token: its Node may have joined already, and
+// only the provider ID identifies the Node. The instance is going after the Driver has accepted the first deletion, even while a read still
+// shows it.
 func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 	o, err := k.ensure(ctx, in)
 	o.Going = o.Going || in.Deleting && k.attempts.of(attemptKey{in.Request.Token, true}).accepted
@@ -151,8 +152,8 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	return k.outcome(facts, a.valid, wait), nil
 }
 
-// ofFirstBoot has a creation that was refused for good be tried again, rarely, where it may be about the first-boot data, which is not part
-// of what was asked for.
+// ofFirstBoot makes a permanently rejected creation be retried, rarely, if the first-boot data, which is not part of the fingerprint, may
+// be the cause.
 func (a attempt) ofFirstBoot(in Input) attempt {
 	if in.FirstBoot != nil && in.Err == nil && a.parked && a.until.IsZero() {
 		a.until = in.Now.Add(refusedFor)
@@ -160,11 +161,11 @@ func (a attempt) ofFirstBoot(in Input) attempt {
 	return a
 }
 
-// looking stands for a fingerprint: another specification changes nothing.
+// looking is a fixed fingerprint, because another specification changes nothing.
 const looking = "looking"
 
-// lookFor returns the Outcome for an instance whose provider ID was not recorded before its Machine was deleted. It says nothing about one
-// that is not found: Remove deletes by the Token, and reports errors. What a look could not see may exist.
+// lookFor returns the Outcome for an instance whose provider ID was not recorded before its Machine was deleted. It reports nothing about
+// an instance that is not found, which may exist nevertheless: Remove deletes by the Token, and reports errors.
 func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time) Outcome {
 	o, key := Outcome{Decision: Decision{Keep: true}}, attemptKey{token: r.Token}
 	a := k.attempts.of(key)
@@ -188,7 +189,7 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 	return k.unread(o, a, wait)
 }
 
-// unread has a deletion wait after a look that failed, unless too many have.
+// unread makes a deletion wait after a failed read, unless too many have failed.
 func (k *Keeper) unread(o Outcome, a attempt, wait time.Duration) Outcome {
 	if _, delayed := provider.IsDelayed(a.err); delayed || a.failures < neverThere {
 		o.Unread, o.RequeueAfter = fmt.Sprintf("%s: %s: whether there is an instance is not known", k.options.Calls.Name, a.err), wait
@@ -196,15 +197,15 @@ func (k *Keeper) unread(o Outcome, a attempt, wait time.Duration) Outcome {
 	return o
 }
 
-// errEarly matches what ends a pass before a call: the object of a creation is gone or is being deleted, which the cache has yet to show;
-// or the status has first what goes on, because the call may take long.
+// errEarly matches the errors that end a pass before a call: the object of a creation is gone or being deleted, which the cache does not
+// show yet; or the status must be stored first, because the call may take long.
 var (
 	errEarly     = errors.New("the pass ends early")
 	errNotKept   = fmt.Errorf("%w: the object is being deleted", errEarly)
 	errAnnounced = fmt.Errorf("%w: the status has first what goes on", errEarly)
 )
 
-// early is the Outcome of a pass that ends early, because of err. The attempt is remembered for the next pass, which makes the call.
+// early returns the Outcome of a pass that ends early, because of err. The attempt is stored for the next pass, which makes the call.
 func (k *Keeper) early(err error, key attemptKey, a attempt, now time.Time) Outcome {
 	o := Outcome{Decision: Decision{Keep: true}, Valid: a.valid} // of an object that is not kept, an event follows
 	if !errors.Is(err, errAnnounced) {
@@ -219,7 +220,7 @@ func (k *Keeper) early(err error, key attemptKey, a attempt, now time.Time) Outc
 	return o
 }
 
-// withoutInput is the Outcome while the Request cannot be completed. It says nothing about an instance that ran.
+// withoutInput returns the Outcome while the Request is incomplete. It does not change the condition of an instance that ran.
 func withoutInput(in Input, err error) Outcome {
 	o := Outcome{Decision: Decision{Keep: in.Provisioned}, Valid: in.Request.ProviderID != ""}
 	if !o.Keep {
@@ -234,7 +235,7 @@ func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
 	case facts.Err != nil:
 	case o.Provisioned:
 		o.RequeueAfter = max(0, k.options.Refresh)
-	case facts.Instance.State == provider.Failed: // a quota is raised, or a host repaired
+	case facts.Instance.State == provider.Failed: // a quota may be raised, or a host repaired
 		o.RequeueAfter = refusedFor
 	default:
 		o.RequeueAfter = k.options.Poll
@@ -246,9 +247,9 @@ func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
 func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, string, error) {
 	r, err := in.Request, in.Err
 	if err != nil {
-		return r, "refused: " + err.Error(), err // another refusal is another one to report
+		return r, "refused: " + err.Error(), err // another error must be reported too
 	}
-	if k.options.Calls.AddDefaults != nil && r.ProviderID == "" { // it changes nothing about an instance that exists
+	if k.options.Calls.AddDefaults != nil && r.ProviderID == "" { // defaults do not change an existing instance
 		var spec json.RawMessage
 		if spec, err = k.options.Calls.AddDefaults(r.Spec); err == nil {
 			r.Spec = spec
@@ -257,8 +258,7 @@ func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, strin
 	return r, fingerprint(ctx, &r), err
 }
 
-// ask makes the call that is next. It sets valid when the Driver has accepted the specification. waits says that the first-boot data is
-// missing.
+// ask makes the next call. It sets valid when the Driver has accepted the specification. waits: the first-boot data is missing.
 func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *bool) (i provider.Instance, waits bool, err error) {
 	calls := k.options.Calls
 	announces := func(op provider.Operation) bool { return in.Announce != nil && in.Announce(op) }
@@ -282,7 +282,7 @@ func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *b
 	}
 	if in.FirstBoot != nil {
 		if r.UserData, err = in.FirstBoot(ctx, r); err != nil {
-			return i, false, provider.Errorf(provider.Unavailable, "read first-boot data: %w", err) // whatever it is, it may end without an event
+			return i, false, provider.Errorf(provider.Unavailable, "read first-boot data: %w", err) // any cause may end without an event
 		}
 	}
 	if in.IsKept != nil {
@@ -299,14 +299,14 @@ func (k *Keeper) ask(ctx context.Context, r provider.Request, in Input, valid *b
 type Removal struct {
 	// Gone: nothing is left of the instance.
 	Gone bool
-	// Message says what is waited for, and RequeueAfter when to call Remove again; empty and zero when it is gone.
+	// Message describes what is waited for, and RequeueAfter is the delay before the next call of Remove; empty and zero when it is gone.
 	Message      string
 	RequeueAfter time.Duration
 }
 
-// Held is the Removal of an instance that stays: other objects of the kind, one at least, have the same value, which finds it. The first of
-// them may not be named by the value: then the instance was made for it. What has made the instance gets its provider ID back, so a person
-// who removes that has to remove the finalizer too.
+// Held returns the Removal of an instance that is retained: at least one other object of the kind has the same value, which identifies it.
+// If named is false, the first of them does not have the value, but the instance was made for it. The object that has made the instance
+// gets its provider ID back, so a person who removes the ID must remove the finalizer too.
 func (k *Keeper) Held(kind, value string, named bool, finalizer string, holders []string) Removal {
 	who, why, here := holders[0], "has "+value+" too: delete that one as well, or remove the value there", "the value"
 	if !named {
@@ -319,17 +319,17 @@ func (k *Keeper) Held(kind, value string, named bool, finalizer string, holders 
 		"that one, remove %s here and, where it comes back, the finalizer %s", kind, who, why, here, finalizer)}
 }
 
-// deletion and deletionByToken stand for fingerprints: another specification changes nothing. A provider ID that is found ends the wait for
-// a new instance to be seen.
+// deletion and deletionByToken are fixed fingerprints, because another specification changes nothing. A provider ID that is found ends the
+// wait for a new instance to become visible.
 const (
 	deletion        = "deletion"
 	deletionByToken = "deletion by the Token"
 )
 
-// Remove deletes the instance. Without a provider ID, one answer that nothing is left does not end the deletion, because a new instance may
-// not be seen yet: the answer to a creation was lost or could not be stored, by this process or by one before it. Then five such answers in
-// a row are needed, with the pauses of the class NotFound between them, however old the Machine is. It needs no complete Request: neither a
-// class nor a valid specification, and Secrets only where the Driver has its credentials from them.
+// Remove deletes the instance. Without a provider ID, one result that nothing is left does not end the deletion, because a new instance may
+// not be visible yet: the result of a creation was lost or could not be stored, by this process or an earlier one. Then five such results
+// in a row are needed, with the delays of the class NotFound between them, however old the Machine is. It needs no complete Request:
+// neither a class nor a valid specification, and Secrets only if the Driver reads its credentials from them.
 func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 	r, _, unread := k.request(ctx, in)
 	key, name := attemptKey{r.Token, true}, k.options.Calls.Name
@@ -349,7 +349,7 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 		err = errUnseen(a.missed + 1)
 	case gone && err == nil:
 		k.attempts.forget(r.Token)
-		if unsure { // other objects may be waited for in further passes
+		if unsure { // further passes may wait for other objects
 			k.attempts.remember(key, attempt{of: of, absent: true}, in.Now)
 		}
 		return Removal{Gone: true}
@@ -365,7 +365,7 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 	return Removal{Message: message, RequeueAfter: wait}
 }
 
-// later remembers an error of a call that a deletion makes, and returns when it is tried again: also one that parks is.
+// later records an error of a deletion's call, and returns the delay of the retry, which follows even a parking error.
 func (k *Keeper) later(key attemptKey, a attempt, err error, now time.Time) (attempt, time.Duration) {
 	a = a.after(key.token, a.of, err, k.options.Backoff, now)
 	if a.until.IsZero() {
