@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// burst is how often the same patch of an object is sent without a pause.
+	// burst is how often the same patch of an object is sent without a delay.
 	burst = 5
 	// firstPause follows the burst. It doubles with each patch, up to longestPause.
 	firstPause   = time.Second
 	longestPause = time.Minute
-	// maxNamed is how many fields, or their managers, a message names.
+	// maxNamed is the maximum number of fields, or of managers, in a message.
 	maxNamed = 3
-	// forgotten is when a patch that was not sent again is a new one.
+	// forgotten is the time after which a patch that was not sent again counts as new.
 	forgotten = 2 * longestPause
 )
 
-// subject is what is written: some content of an object, or its status.
+// subject is the target of a write: some content of an object, or its status.
 type subject struct {
 	object  types.UID
 	content uint64 // zero for the status
 }
 
-// repeats are how often the same patch was sent, when last, and who had undone it before that.
+// repeats is how often the same patch was sent, the time of the last one, and who had undone it before.
 type repeats struct {
 	content uint64
 	times   int
@@ -47,8 +47,8 @@ type repeats struct {
 
 // UndoneError is the error of a patch that was not sent, because other writers have undone it too often. It is Retryable.
 type UndoneError struct {
-	// Object is the kind and the name of the object, Fields are what is undone, and By are the field managers that the object names for
-	// these fields, empty when it names none. They are bounded.
+	// Object is the kind and the name of the object. Fields are the undone fields, and By are the field managers of these fields in the
+	// object, empty without any. They are bounded.
 	Object, Fields, By string
 	// After is when the patch can be sent again.
 	After time.Duration
@@ -62,8 +62,8 @@ func (e *UndoneError) Error() string {
 	return fmt.Sprintf("%s of %s is changed back%s each time that it is written", e.Fields, e.Object, by)
 }
 
-// known returns what is known of a content, and what it is known as. Two minutes after it was sent last it is a new one. A status counts
-// only while nothing else is written to it, because a status may rightly alternate.
+// known returns the record of a content, and its key. Two minutes after it was last sent a content counts as new. A status counts only
+// while nothing else is written to it, because a status may alternate for good reasons.
 func (w *Writer) known(c content, status bool) (subject, repeats) {
 	key := subject{c.object, c.hash}
 	if status {
@@ -77,20 +77,20 @@ func (w *Writer) known(c content, status bool) (subject, repeats) {
 	return key, repeats{content: c.hash}
 }
 
-// pause returns for how long a patch is put off that another writer undoes again and again: after a burst of five, the same patch of the
-// same object is sent a second later, then after twice that time, up to a minute. Patches that differ only in times are the same.
+// pause returns how long a patch that another writer undoes again and again is delayed: after a burst of five, the same patch of the same
+// object is sent a second later, then after twice that time, up to a minute. Patches that differ only in times are the same.
 func (r repeats) pause(now time.Time) time.Duration {
 	if r.times < burst {
 		return 0
 	}
 	pause := min(firstPause<<min(r.times-burst, 10), longestPause)
-	if left := r.last.Add(pause).Sub(now); left <= pause { // a clock that was set back defers nothing
+	if left := r.last.Add(pause).Sub(now); left <= pause { // a clock that was set back delays nothing
 		return left
 	}
 	return 0
 }
 
-// count remembers that a patch was sent.
+// count records that a patch was sent.
 func (w *Writer) count(key subject, r repeats) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +98,8 @@ func (w *Writer) count(key subject, r repeats) {
 	w.sent[key] = r
 }
 
-// writersOf asks the API server for the field managers of what a patch changes, by a patch that changes nothing: it needs no further right,
-// and no cache answers it.
+// writersOf reads the field managers of a patch's fields from the API server, by a patch that changes nothing: it needs no further rights,
+// and is never answered from a cache.
 func writersOf(ctx context.Context, through client.Writer, target client.Object, c content) string {
 	live, _ := target.DeepCopyObject().(client.Object)
 	nothing := fmt.Appendf(nil, `{"metadata":{"uid":%q}}`, c.object)
@@ -149,14 +149,14 @@ func FirstNamed(names []string, few int) string {
 	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:few], ", "), len(names)-few)
 }
 
-// content is what a patch changes, without what differs each time that the same is written: its preconditions, and times.
+// content is the content of a patch without the parts that differ each time: its preconditions, and times.
 type content struct {
 	object types.UID
 	paths  [][]string
 	hash   uint64
 }
 
-// timeForm are the times in a patch as JSON: in RFC 3339, and in seconds since 1970 as a member of an annotation that holds JSON.
+// timeForm matches the times in a patch as JSON: in RFC 3339, and in seconds since 1970 as a field of an annotation that contains JSON.
 var timeForm = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|:1[0-9]{9}\b`)
 
 // contentOfPatch reads a merge patch, or a JSON patch that tests the UID.
@@ -210,7 +210,7 @@ func asMerge(raw []byte) (map[string]any, error) {
 	return changes, nil
 }
 
-// addLeaves adds the paths to all values that are no objects.
+// addLeaves adds the paths of all values that are not objects.
 func (c *content) addLeaves(path []string, value map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(value)) {
 		to := append(slices.Clone(path), name)

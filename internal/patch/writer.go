@@ -57,14 +57,14 @@ func contentOf(obj contract.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// Main is the part of the patch for everything but the status.
+// Main returns the part of the patch for everything but the status.
 func (d Document) Main() Document {
 	rest := maps.Clone(d)
 	delete(rest, "status")
 	return rest
 }
 
-// Status is the part of the patch for the status.
+// Status returns the part of the patch for the status.
 func (d Document) Status() Document {
 	if status, found := d["status"]; found {
 		return Document{"status": status}
@@ -72,7 +72,7 @@ func (d Document) Status() Document {
 	return nil
 }
 
-// Writer sends patches at a limited rate, and remembers them until the cache shows them. It is safe for concurrent use.
+// Writer sends patches at a limited rate, and remembers them until the cache shows them. Safe for concurrent use.
 type Writer struct {
 	client client.Client
 	clock  clock.PassiveClock
@@ -83,7 +83,7 @@ type Writer struct {
 	swept   time.Time
 }
 
-// NewWriter returns a Writer for a client. It makes no request. A nil clock is the real one.
+// NewWriter returns a Writer for a client. It makes no request. A nil clock means the real clock.
 func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	if passive == nil {
 		passive = clock.RealClock{}
@@ -91,10 +91,10 @@ func NewWriter(c client.Client, passive clock.PassiveClock) *Writer {
 	return &Writer{client: c, clock: passive, written: map[types.UID]mark{}, sent: map[subject]repeats{}, swept: passive.Now()}
 }
 
-// Send sends a document that was made from the object on, to its status endpoint or to the object itself. The patch names the UID and the
-// resource version of on: the write fails if the object has changed, because what it writes was decided on that version. Send fills into,
-// an empty object of the same kind, with the answer of the server. It changes neither on nor the document. See Retryable for errors that
-// the next pass resolves. The error of a patch that others have undone too often is an UndoneError.
+// Send sends a document for the object on, to its status endpoint or to the object itself. The patch contains the UID and the resource
+// version of on: the write fails if the object has changed, because its content was decided on that version. Send fills into, an empty
+// object of the same kind, with the answer of the server. It changes neither on nor the document. See Retryable for errors that the next
+// pass resolves. The error of a patch that others have undone too often is an UndoneError.
 func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object, d Document, status bool) error {
 	body, metadata := Document{}, map[string]any{}
 	maps.Copy(body, d)
@@ -112,8 +112,8 @@ func (w *Writer) Send(ctx context.Context, on metav1.Object, into client.Object,
 	return w.send(ctx, w.client, into, client.RawPatch(types.MergePatchType, raw), status)
 }
 
-// PatchThrough sends a patch of any type, which must contain the UID of the object that target names, through another client, such as that
-// of the cluster of a Node. Its errors are those of Send.
+// PatchThrough sends a patch of any type, which must contain the UID of the target object, through another client, such as that of a Node's
+// cluster. Its errors are those of Send.
 func (w *Writer) PatchThrough(ctx context.Context, c client.Writer, target client.Object, patch client.Patch) error {
 	return w.send(ctx, c, target, patch, false)
 }
@@ -127,7 +127,7 @@ func (w *Writer) send(ctx context.Context, c client.Writer, target client.Object
 	if after := known.pause(w.clock.Now()); after > 0 {
 		return &UndoneError{Object: nameOf(target), Fields: content.fields(), By: known.by, After: after}
 	}
-	if known.times >= burst-1 { // now the object names who has undone the last one
+	if known.times >= burst-1 { // the object shows now who has undone the last one
 		known.by = writersOf(ctx, c, target, content)
 	}
 	if status {
@@ -154,7 +154,7 @@ func Retryable(err error) bool {
 	})
 }
 
-// Every reports whether something holds for an error, and of joined errors for each of them.
+// Every reports whether a condition holds for an error, and for each of its joined errors.
 func Every(err error, is func(error) bool) bool {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if joined, ok := e.(interface{ Unwrap() []error }); ok {
@@ -165,7 +165,7 @@ func Every(err error, is func(error) bool) bool {
 	return is(err)
 }
 
-// mark is the last write of an object that the cache has yet to show.
+// mark is the last write of an object that the cache does not show yet.
 type mark struct {
 	resourceVersion string
 	at              time.Time
@@ -173,12 +173,12 @@ type mark struct {
 	gone bool
 }
 
-// MaxBehind is how long a write is remembered at most, by the clock of the Writer: the cache never shows an object that
-// was deleted right after the write, or by it.
+// MaxBehind is the maximum time for which a write is remembered, by the clock of the Writer: the cache never shows an object that was
+// deleted right after the write, or by it.
 const MaxBehind = 10 * time.Minute
 
 // Wrote records a write by the answer of the API server. If two writes of one object are recorded in the wrong order, the later version
-// counts. What is too old to matter is forgotten.
+// counts. Records that are too old are dropped.
 func (w *Writer) Wrote(obj metav1.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,9 +202,9 @@ func removes(obj metav1.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
-// Behind reports whether obj is older than its last write, for MaxBehind at most. A pass over it would repeat that
-// write, and a patch with its resource version would be rejected. If the last write removed the object, every copy is
-// behind. If resource versions cannot be compared, no other object is behind.
+// Behind reports whether obj is older than its last write, for MaxBehind at most. A pass over it would repeat that write, and a patch with
+// its resource version would be rejected. If the last write removed the object, every copy is behind. If resource versions cannot be
+// compared, no other object is behind.
 func (w *Writer) Behind(obj metav1.Object) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
