@@ -157,7 +157,7 @@ func (t JoinTokens) step(ctx context.Context, s *Scope) (Result, error) {
 	switch {
 	case s.NodesErr != nil: // an event follows
 		return Result{}, nil //nolint:nilerr // the condition of the Node reports it
-	case over && memory.gone, joined && !seen, !over && !seen && s.State.ProviderID == "": // until then, each attempt to create asks for it
+	case over && memory.gone, joined && !seen, !over && !seen && s.State.ProviderID == "": // until then, each attempt to create calls Token
 		return Result{}, nil
 	case over == memory.over && s.Now.Before(memory.next):
 		return Result{RequeueAfter: memory.next.Sub(s.Now)}, nil

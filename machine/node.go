@@ -182,7 +182,7 @@ func (s *Scope) desired() propagate.Desired {
 	return d
 }
 
-// outdatedTaint tells schedulers to prefer Nodes that are not about to be replaced. Rule: Cluster API proposal 20230522,
+// outdatedTaint makes schedulers prefer Nodes that are not about to be replaced. Rule: Cluster API proposal 20230522,
 // "NodeOutdatedRevisionTaint".
 func outdatedTaint() corev1.Taint {
 	return corev1.Taint{Key: "node.cluster.x-k8s.io/outdated-revision", Effect: corev1.TaintEffectPreferNoSchedule}

@@ -94,7 +94,7 @@ func careBesideControlPlane(view external.ClusterView) (nodeCare, string) {
 		return careNone, "the control plane is being deleted"
 	case plane.Presence == external.Present && view.ControlPlaneState.ExternalManagedControlPlane:
 		return careDrainAndDelete, "the control plane is managed elsewhere"
-	case !known && view.ControlPlaneUncounted: // its Machines may be of a kind that the Reconciler does not know
+	case !known && view.ControlPlaneUncounted: // its Machines may be of another kind
 		return careDrainAndDelete, "the cluster stays: its control plane has no Machines of this kind that could be counted"
 	case !known:
 		return careUnknown, "the Machines of the control plane could not be counted yet"

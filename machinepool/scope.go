@@ -83,7 +83,7 @@ func (p *Scope) nameReplicas(ctx context.Context) error {
 		return nil
 	}
 	observed, known := p.State.ObservedReplicas.Get()
-	there := max(observed, int32(len(p.State.Nodes))) //nolint:gosec // so many fit into memory
+	there := max(observed, int32(len(p.State.Nodes))) //nolint:gosec // memory limits the number
 	return p.NameReplicas(ctx, &p.State.ReplicatedState, &p.Update.ReplicatedUpdate, there, !known && there == 0)
 }
 

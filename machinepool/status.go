@@ -295,7 +295,7 @@ func (p *Scope) sumFailure() bool {
 func (p *Scope) statusFacts() statusFacts {
 	f := statusFacts{
 		Pool: &p.State, Desired: p.State.Replicas,
-		Listed: int32(len(instanceIDs(p.State.ProviderIDs, p.env.options.Matching))), //nolint:gosec // so many fit into memory
+		Listed: int32(len(instanceIDs(p.State.ProviderIDs, p.env.options.Matching))), //nolint:gosec // memory limits the number
 		Unread: p.unread, Known: p.nodesKnown, Instances: p.instances, Problems: p.problems, Failed: p.sumFailure(),
 	}
 	if !f.Desired.Found() && p.State.ReplicasManagedElsewhere() { // the other component's number is the desired one

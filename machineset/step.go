@@ -112,7 +112,7 @@ func machinesStep(ctx context.Context, s *Scope) (Result, error) {
 func (s *Scope) nameReplicas(ctx context.Context) error {
 	observed, known := s.State.ObservedReplicas.Get()
 	_, made := s.State.Annotations[scale.LedgerAnnotation]
-	there := max(observed, int32(len(s.machines.Own)+s.machines.Reserved(s.machines.Settle()))) //nolint:gosec // so many fit into memory
+	there := max(observed, int32(len(s.machines.Own)+s.machines.Reserved(s.machines.Settle()))) //nolint:gosec // memory limits the number
 	return s.NameReplicas(ctx, &s.State.ReplicatedState, &s.Update.ReplicatedUpdate, there, !known && !made && there == 0)
 }
 

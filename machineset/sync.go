@@ -38,7 +38,7 @@ func (s *Scope) syncMachine(ctx context.Context, m member) error {
 			}
 		}
 	}
-	// The maker knows the fields, the adapter the rest: both go into one patch.
+	// The Maker handles the fields, the adapter the rest: both go into one patch.
 	kind := children.Also(s.env.kinds.Machine, func(obj contract.Object, u *contract.MachineUpdate) error {
 		fields, err := s.env.kinds.Maker.SyncMachine(s.Object, obj, before.Fields)
 		if err != nil {

@@ -27,8 +27,8 @@ type Machine struct {
 	Deleting       bool
 }
 
-// Shared is a Machine that an older check judges; By is the name of that check. It does not count. When the older check is gone, it takes
-// no place that was recorded before.
+// Shared is a Machine that an older check judges; By is the name of that check. It does not count. When the older check is gone, the
+// Machine takes no place that was recorded while that check existed.
 type Shared struct {
 	By      string
 	Created time.Time
@@ -117,7 +117,7 @@ func Plan(f PlanFacts) Decision {
 		switch {
 		case !m.Verdict.Skipped:
 			p.machines = append(p.machines, m)
-		case !m.Marked && !m.Deleting: // its remediation is withdrawn; the owner of another one replaces it nevertheless
+		case !m.Marked && !m.Deleting: // its remediation is withdrawn; the owner of a marked one replaces it nevertheless
 			p.Ledger.InFlight = slices.DeleteFunc(slices.Clone(p.Ledger.InFlight), func(e Entry) bool {
 				return e.Machine == m.UID && e.Decided
 			})

@@ -37,8 +37,8 @@
 // person wants to retain would be replaced. Nothing is written to a paused Machine.
 //
 // A Machine that several checks select is judged by the oldest check that is neither paused nor being deleted, because they would overwrite
-// each other's conditions; the message of RemediationAllowed of the others names a shared Machine. Machines that need limits of their own
-// need their own check, which the selectors of the other checks exclude.
+// each other's conditions; the message of RemediationAllowed of the others names such a check. Machines that need limits of their own need
+// their own check, which the selectors of the other checks exclude.
 //
 // A deleted check does not change the conditions of its Machines: marked Machines are remediated. A check has no finalizer.
 //
