@@ -27,7 +27,7 @@
 // An object that could not be read is not absent: no stage of a deletion is skipped because a read failed. Before a deletion continues
 // because an object is gone, the API server confirms it, once. The same applies to a recorded Node that is not in the index, and to the
 // Machines of a control plane. A Node is drained and deleted only while its UID and provider ID are the recorded ones (only its UID for a
-// Node that a step in place of [StepNode] has matched). It is not while another Machine claims the same Node, unless only this Machine has
+// Node that a step in place of [StepNode] has matched), and never while another Machine claims the same Node, unless only this Machine has
 // recorded it. An object of another controller is neither used nor deleted. Every delete request has a UID precondition.
 //
 // A pass writes the Machine at its end: metadata and spec first, then status. Patches carry metadata.uid; a patch that replaces a list also
@@ -43,8 +43,8 @@
 // the cluster can be reached, and delays no other Machine.
 //
 // A process never decides on a version of a Machine that is older than its own last write. When the API server accepts a write but does not
-// store the value, an event and a line of Ready report it. The write is repeated with back-off, at most every half a minute, and the pass
-// does not continue without it.
+// store the value, an event and a line of Ready report it. The write is repeated with a back-off of up to half a minute, and the pass does
+// not continue without it.
 //
 // # Limits
 //
