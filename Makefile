@@ -273,7 +273,7 @@ $(PROMTOOL):
 
 
 .PHONY: control-plane
-control-plane: ## Build the control plane's programs for examples/lab (a few minutes, once)
+control-plane: # builds the programs for examples/lab, which everything that needs them does by itself
 	$(GO) run -C $(LAB) . build
 
 .PHONY: demo
