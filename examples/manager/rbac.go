@@ -140,6 +140,7 @@ func checkRights(ctx context.Context, cfg *rest.Config, o settings, served func(
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	o.Serving.MetricsSecure = false // without the rights to review who reads metrics it reconciles, and each request for metrics logs the lack
 	asked := reviewsOf(clusterRole(o).Rules, "", served)
 	for _, role := range namespaceRoles(o) {
 		asked = append(asked, reviewsOf(role.Rules, role.Namespace, served)...)

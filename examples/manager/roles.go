@@ -19,8 +19,8 @@ import (
 )
 
 // clusterRole has the rights of the manager in the whole cluster of the Machines. With --namespace these are only those on what has no
-// namespace or another one than the Machines: Nodes, their Pods, events, CustomResourceDefinitions, reviews of who reads the metrics, and what
-// the safety reads everywhere.
+// namespace or another one than the Machines: Nodes, their Pods, events, CustomResourceDefinitions, reviews of who reads the metrics, and
+// what the safety reads everywhere.
 func clusterRole(o settings) *rbacv1.ClusterRole {
 	within, everywhere := o.rules()
 	if len(o.Machines.Namespaces) == 0 {

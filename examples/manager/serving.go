@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -46,15 +50,42 @@ func (o settings) metricsRules() []rbacv1.PolicyRule {
 // reviewTimeout limits what the API server is asked for one scrape.
 const reviewTimeout = 10 * time.Second
 
+// A grant holds for grantHolds without another request, so that nobody's requests delay a scrape, and for grantLasts while the API server
+// does not answer: then the metrics are needed most.
+const grantHolds, grantLasts = time.Minute, 15 * time.Minute
+
 // readers are those who may read a path: the API server knows the token of their request, and grants it to them. That is what
 // controller-runtime's package metrics/filters does, which would add 24 modules to the go.mod of each project that embeds this library.
 type readers struct {
 	tokens authentication.TokenReviewInterface
 	access authorization.SubjectAccessReviewInterface
+
+	mu      sync.Mutex
+	granted map[[sha256.Size]byte]time.Time // when requests were granted, by the hash of their token, method and path
 }
 
-// newReaders has a limit of requests even if the manager has none, because everybody can make it ask.
-func newReaders(cfg *rest.Config, client *http.Client) (server.Filter, error) {
+// hasGrant reports whether a request was granted within some time.
+func (r *readers) hasGrant(request [sha256.Size]byte, within time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, found := r.granted[request]
+	return found && time.Since(at) < within
+}
+
+// record stores that a request is granted now, or is not, and forgets grants that are over.
+func (r *readers) record(request [sha256.Size]byte, granted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.granted, func(other [sha256.Size]byte, at time.Time) bool {
+		return other == request || time.Since(at) >= grantLasts
+	})
+	if granted {
+		r.granted[request] = time.Now()
+	}
+}
+
+// readersOf has a limit of requests even if the manager has none, because everybody can make it ask.
+func readersOf(cfg *rest.Config, client *http.Client) (*readers, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst, cfg.RateLimiter = rest.DefaultQPS, rest.DefaultBurst, nil
 	tokens, err := authentication.NewForConfigAndClient(cfg, client)
@@ -65,38 +96,63 @@ func newReaders(cfg *rest.Config, client *http.Client) (server.Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := readers{tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews()}
+	granted := map[[sha256.Size]byte]time.Time{}
+	return &readers{tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(), granted: granted}, nil
+}
+
+// newReaders returns the filter of a server of metrics.
+func newReaders(cfg *rest.Config, client *http.Client) (server.Filter, error) {
+	r, err := readersOf(cfg, client)
+	if err != nil {
+		return nil, err
+	}
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
+		failures := rate.Sometimes{First: 1, Interval: 10 * time.Second} // everybody can cause one
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			code, err := r.judge(req)
-			switch {
-			case err != nil:
-				log.Error(err, "a scrape cannot be judged")
-				fallthrough
-			case code != http.StatusOK:
-				http.Error(w, http.StatusText(code), code)
-			default:
-				next.ServeHTTP(w, req)
+			code, why, err := r.judge(req)
+			if err != nil {
+				failures.Do(func() { log.Error(err, "A request for metrics cannot be judged") })
 			}
+			if code != http.StatusOK {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, http.StatusText(code)+": "+why, code)
+				return
+			}
+			next.ServeHTTP(w, req)
 		}), nil
 	}, nil
 }
 
-// judge returns the status of the answer to a request.
-func (r readers) judge(req *http.Request) (int, error) {
-	ctx, cancel := context.WithTimeout(req.Context(), reviewTimeout)
-	defer cancel()
+// judge returns the status of the answer to a request, and why it is refused.
+func (r *readers) judge(req *http.Request) (code int, why string, err error) {
 	scheme, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); token == "" || !strings.EqualFold(scheme, "Bearer") {
-		return http.StatusUnauthorized, nil
+		return http.StatusUnauthorized, "send a token of the API server: Authorization: Bearer TOKEN", nil
 	}
+	request := sha256.Sum256([]byte(req.Method + " " + req.URL.Path + " " + token))
+	if r.hasGrant(request, grantHolds) {
+		return http.StatusOK, "", nil
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), reviewTimeout)
+	defer cancel()
+	code, why, err = r.review(ctx, token, &authorizationv1.NonResourceAttributes{Path: req.URL.Path, Verb: strings.ToLower(req.Method)})
+	if err == nil {
+		r.record(request, code == http.StatusOK)
+	} else if r.hasGrant(request, grantLasts) {
+		code = http.StatusOK
+	}
+	return code, why, err
+}
+
+// review asks the API server whose a token is, and whether they may do something.
+func (r *readers) review(ctx context.Context, token string, do *authorizationv1.NonResourceAttributes) (code int, why string, err error) {
+	const failed = "the API server does not answer, see the log of the manager"
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
-	review, err := r.tokens.Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		return http.StatusInternalServerError, fmt.Errorf("review its token: %w", err)
+	if review, err = r.tokens.Create(ctx, review, metav1.CreateOptions{}); err != nil {
+		return http.StatusInternalServerError, failed, fmt.Errorf("review its token: %w", err)
 	}
 	if !review.Status.Authenticated {
-		return http.StatusUnauthorized, nil
+		return http.StatusUnauthorized, "the API server does not accept the token", nil
 	}
 	user := review.Status.User
 	extra := map[string]authorizationv1.ExtraValue{}
@@ -104,15 +160,14 @@ func (r readers) judge(req *http.Request) (int, error) {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
 	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: req.URL.Path, Verb: strings.ToLower(req.Method)},
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra, NonResourceAttributes: do,
 	}}
 	access, err = r.access.Create(ctx, access, metav1.CreateOptions{})
 	switch {
 	case err != nil:
-		return http.StatusInternalServerError, fmt.Errorf("review the access of %s: %w", user.Username, err)
+		return http.StatusInternalServerError, failed, fmt.Errorf("review the access of %s: %w", user.Username, err)
 	case !access.Status.Allowed:
-		return http.StatusForbidden, nil
+		return http.StatusForbidden, fmt.Sprintf("%s may not %s %s: bind a ClusterRole that grants this URL", user.Username, do.Verb, do.Path), nil
 	}
-	return http.StatusOK, nil
+	return http.StatusOK, "", nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -92,12 +93,11 @@ func scraped(t *testing.T, flags ...string) string {
 	return address
 }
 
-// scrape is one of Prometheus.
-func scrape(t *testing.T, url, authorization string, trusts *tls.Config) *http.Response {
+// scrape is one of Prometheus. It returns the status code and the version of HTTP.
+func scrape(t *testing.T, url, authorization string, trusts *tls.Config) (code, protocol int) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusts, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
-	var response *http.Response
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
@@ -106,13 +106,15 @@ func scrape(t *testing.T, url, authorization string, trusts *tls.Config) *http.R
 		if authorization != "" {
 			request.Header.Set("Authorization", authorization)
 		}
-		if response, err = client.Do(request); err != nil {
+		response, err := client.Do(request)
+		if err != nil {
 			return false, nil //nolint:nilerr // it does not listen yet
 		}
+		code, protocol = response.StatusCode, response.ProtoMajor
 		return true, response.Body.Close()
 	})
 	require.NoError(t, err)
-	return response
+	return code, protocol
 }
 
 func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
@@ -134,18 +136,20 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			response := scrape(t, "https://"+address+"/metrics", c.authorization, trusting)
-			require.Equal(t, c.want, response.StatusCode)
-			require.Equal(t, 1, response.ProtoMajor, "no HTTP/2")
+			code, protocol := scrape(t, "https://"+address+"/metrics", c.authorization, trusting)
+			require.Equal(t, c.want, code)
+			require.Equal(t, 1, protocol, "no HTTP/2")
 		})
 	}
-	require.Equal(t, http.StatusBadRequest, scrape(t, "http://"+address+"/metrics", "Bearer prometheus", nil).StatusCode, "plain HTTP")
+	code, _ := scrape(t, "http://"+address+"/metrics", "Bearer prometheus", nil)
+	require.Equal(t, http.StatusBadRequest, code, "plain HTTP")
 }
 
 func TestMetricsArePlainByAFlag(t *testing.T) {
 	t.Parallel()
 	address := scraped(t, "--metrics-secure=false")
-	require.Equal(t, http.StatusOK, scrape(t, "http://"+address+"/metrics", "", nil).StatusCode)
+	code, _ := scrape(t, "http://"+address+"/metrics", "", nil)
+	require.Equal(t, http.StatusOK, code)
 }
 
 func TestMetricsHaveTheCertificateOfAFolder(t *testing.T) {
@@ -155,13 +159,64 @@ func TestMetricsHaveTheCertificateOfAFolder(t *testing.T) {
 	require.NoError(t, err)
 	missing := given(t, "--metrics-bind-address=:0", "--metrics-cert-path", dir)
 	require.ErrorContains(t, missing.Serving.Free(t.Context()), fmt.Sprintf("--metrics-cert-path %s: open %s/tls.crt", dir, dir))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), cert, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	unserved := given(t, "--metrics-bind-address=0", "--metrics-cert-path", dir)
+	require.NoError(t, unserved.Serving.Free(t.Context()), "nothing is served")
+	replace := func(cert, key []byte) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), cert, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	}
+	trusting := func(cert []byte) *tls.Config {
+		roots := x509.NewCertPool()
+		require.True(t, roots.AppendCertsFromPEM(cert))
+		return &tls.Config{RootCAs: roots, ServerName: "metrics.example.com", MinVersion: tls.VersionTLS12}
+	}
+	replace(cert, key)
 	address := scraped(t, "--metrics-cert-path", dir)
-	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM(cert))
-	trusting := &tls.Config{RootCAs: roots, ServerName: "metrics.example.com", MinVersion: tls.VersionTLS12}
-	require.Equal(t, http.StatusOK, scrape(t, "https://"+address+"/metrics", "Bearer prometheus", trusting).StatusCode)
+	code, _ := scrape(t, "https://"+address+"/metrics", "Bearer prometheus", trusting(cert))
+	require.Equal(t, http.StatusOK, code)
+	cert, key, err = certutil.GenerateSelfSignedCertKey("metrics.example.com", nil, nil)
+	require.NoError(t, err)
+	replace(cert, key)
+	code, _ = scrape(t, "https://"+address+"/metrics", "Bearer prometheus", trusting(cert)) // until it has read the new pair
+	require.Equal(t, http.StatusOK, code)
+}
+
+func TestAGrant(t *testing.T) {
+	t.Parallel()
+	request := func(token string) *http.Request {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+		req.Header.Set("Authorization", "Bearer "+token)
+		return req
+	}
+	for name, c := range map[string]struct {
+		token   string
+		ago     time.Duration // since the grant
+		down    bool          // the API server does not answer
+		granted int           // without another grant, the code of the answer
+	}{
+		"holds without a request":                     {"stranger", time.Second, false, http.StatusOK},
+		"is reviewed after a while":                   {"stranger", 2 * time.Minute, false, http.StatusForbidden},
+		"lasts while the API server does not answer":  {"prometheus", 10 * time.Minute, true, http.StatusOK},
+		"does not last for ever":                      {"prometheus", 20 * time.Minute, true, http.StatusInternalServerError},
+		"that was never given is not given in outage": {"prometheus", 0, true, http.StatusInternalServerError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := reviewAPI(t)
+			if c.down {
+				cfg.Host = "http://127.0.0.1:1"
+			}
+			client, err := rest.HTTPClientFor(cfg)
+			require.NoError(t, err)
+			r, err := readersOf(cfg, client)
+			require.NoError(t, err)
+			if c.ago > 0 {
+				r.granted[sha256.Sum256([]byte("GET /metrics "+c.token))] = time.Now().Add(-c.ago)
+			}
+			code, _, _ := r.judge(request(c.token))
+			require.Equal(t, c.granted, code)
+		})
+	}
 }
 
 func TestTheRightToReviewTokensIsForMetricsThatNeedIt(t *testing.T) {

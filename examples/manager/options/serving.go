@@ -74,7 +74,7 @@ func (s *Serving) bound() []bound {
 // Free listens at each address for a moment, and returns an error that names the flag of one that is taken, or of a certificate that cannot
 // be read. A manager's own error, which may come after its start, names no flag, and it signs a certificate itself where one is missing.
 func (s *Serving) Free(ctx context.Context) error {
-	if dir := s.MetricsCertPath; dir != "" {
+	if dir := s.MetricsCertPath; dir != "" && s.MetricsAddress != Disabled {
 		if _, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")); err != nil {
 			return fmt.Errorf("--metrics-cert-path %s: %w", dir, err)
 		}
