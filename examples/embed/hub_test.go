@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"path"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -20,6 +21,7 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,7 +34,7 @@ import (
 
 // hub adds the reconcilers of Servers, Racks and Fleets to a manager. Their Nodes are in the clusters of the Sites, which access reaches:
 // cluster.SecretsFromManager, where each has a Secret with its kubeconfig.
-func hub(ctx context.Context, mgr ctrl.Manager, access cluster.Access, cloud func(context.Context, *Server) (id string, err error)) error {
+func hub(ctx context.Context, mgr ctrl.Manager, access cluster.Access, cloud cloud) error {
 	clusters, err := cluster.New(cluster.Options[cluster.Workload]{Access: access, Setup: cluster.WorkloadOptions{}.Setup()})
 	if err != nil {
 		return err
@@ -51,27 +53,46 @@ func hub(ctx context.Context, mgr ctrl.Manager, access cluster.Access, cloud fun
 	return errors.Join(mgr.Add(clusters), servers.AddToManager(ctx, mgr), racks.AddToManager(ctx, mgr), fleets.AddToManager(ctx, mgr))
 }
 
+// cloud makes and deletes the machines of Servers. Both calls are repeated, also when the answer was lost: a machine belongs to the UID of its
+// Server, so that there is no second one, and one that does not exist is gone.
+type cloud interface {
+	Ensure(ctx context.Context, s *Server) (id string, err error)
+	Delete(ctx context.Context, s *Server) error
+}
+
 // serverSteps are those of a Server: a cloud makes it, in place of objects of providers.
-func serverSteps(cloud func(context.Context, *Server) (string, error)) []machine.Step {
+func serverSteps(cloud cloud) []machine.Step {
 	create := func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 		server, _ := machine.ObjectAs[*Server](s)
-		id, err := cloud(ctx, server)
-		if err == nil {
+		if server.Spec.ID == "" {
+			id, err := cloud.Ensure(ctx, server)
+			if err != nil {
+				return machine.Result{}, err
+			}
 			s.SetProviderID(id)
-			s.SetInfrastructureReady()
 		}
-		return machine.Result{}, err
+		s.SetInfrastructureReady()
+		return machine.Result{}, nil
 	}
-	return machine.Steps().Remove(machine.StepBootstrap).Remove(machine.StepInfrastructure).Remove(machine.StepDeleteInfrastructure).
-		InsertBefore(machine.StepNode, machine.Step{Name: "cloud", On: machine.InRunning, Run: create})
+	remove := func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
+		server, _ := machine.ObjectAs[*Server](s)
+		return machine.Result{}, cloud.Delete(ctx, server)
+	}
+	return machine.Steps().Remove(machine.StepBootstrap).Remove(machine.StepInfrastructure).
+		InsertBefore(machine.StepNode, machine.Step{Name: "make", On: machine.InRunning, Run: create}).
+		Replace(machine.StepDeleteInfrastructure, machine.Step{Name: "unmake", On: machine.InDeletion, Run: remove})
 }
 
 // sites returns how the reconcilers read a Site, and a source of events when one changes.
 func sites(mgr ctrl.Manager) (func(context.Context, types.NamespacedName) (pass.ClusterView, error), func(pass.ClusterMapper) source.Source) {
 	of := func(ctx context.Context, key types.NamespacedName) (pass.ClusterView, error) {
 		site := &Site{}
-		if err := mgr.GetClient().Get(ctx, key, site); err != nil {
-			return pass.ClusterView{}, err
+		err := mgr.GetClient().Get(ctx, key, site)
+		if apierrors.IsNotFound(err) { // confirmed, because the cache may be behind: what is deleted goes on without its site
+			err = mgr.GetAPIReader().Get(ctx, key, site)
+		}
+		if err != nil {
+			return pass.ClusterView{Presence: pass.Absent}, client.IgnoreNotFound(err)
 		}
 		view := pass.ClusterView{Presence: pass.Present, GVK: fleetGroup().WithKind("Site")}
 		view.State.Metadata.From(site)
@@ -128,11 +149,8 @@ func TestHub(t *testing.T) {
 	access := cluster.AccessFunc(func(_ context.Context, key types.NamespacedName) (cluster.Target, error) {
 		return cluster.Target{Config: workload[key.Name].RESTConfig(), Version: "1"}, nil
 	})
-	require.NoError(t, hub(ctx, mgr, access, func(ctx context.Context, s *Server) (string, error) { // its machines join at once
-		node := fake.Node(s.Name, "example://"+s.Name)
-		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		return node.Spec.ProviderID, client.IgnoreAlreadyExists(workload[s.Spec.Site].Client().Create(ctx, node))
-	}))
+	machines := &quickCloud{workload: workload, made: map[types.UID]string{}}
+	require.NoError(t, hub(ctx, mgr, access, machines))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	t.Cleanup(func() {
@@ -159,6 +177,52 @@ func TestHub(t *testing.T) {
 	for _, fleet := range fleets {
 		has(t, store.Client(), fleet, "large", 2)
 	}
+	eventually(t, "the old machines to go", func() string { return machines.differs(4) })
+	for _, fleet := range fleets { // the site goes first: nothing waits for it
+		require.NoError(t, store.Client().Delete(t.Context(), &Site{ObjectMeta: named(fleet.Name)}))
+		require.NoError(t, store.Client().Delete(t.Context(), fleet))
+		eventually(t, fleet.Name+" to go", func() string {
+			if err := store.Client().Get(t.Context(), client.ObjectKeyFromObject(fleet), fleet); !apierrors.IsNotFound(err) {
+				return fmt.Sprint(err)
+			}
+			return ""
+		})
+	}
+	eventually(t, "all machines to go", func() string { return machines.differs(0) })
+}
+
+// quickCloud is one whose machines join at once.
+type quickCloud struct {
+	workload map[string]*fake.Store
+
+	mu   sync.Mutex
+	made map[types.UID]string
+}
+
+func (c *quickCloud) Ensure(ctx context.Context, s *Server) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made[s.UID] = "example://" + s.Name
+	node := fake.Node(s.Name, c.made[s.UID])
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return c.made[s.UID], client.IgnoreAlreadyExists(c.workload[s.Spec.Site].Client().Create(ctx, node))
+}
+
+func (c *quickCloud) Delete(_ context.Context, s *Server) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.made, s.UID)
+	return nil
+}
+
+// differs reports which machines there are if that is not a number of them.
+func (c *quickCloud) differs(want int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.made) == want {
+		return ""
+	}
+	return fmt.Sprint(c.made)
 }
 
 // has waits until a fleet consists of a number of servers of a size, all with a Node.
