@@ -122,7 +122,7 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 // awaits stores what the drain of a Node waits for, if it is the first one.
 func (p *Scope) awaits(node *corev1.Node, what string) {
 	if p.waiting == "" && what != "" {
-		p.waiting = "; waiting for Node " + node.Name + ":\n" + what
+		p.waiting = "; waiting for Node " + node.Name + ":" + engine.Indented(what)
 	}
 }
 

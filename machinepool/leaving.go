@@ -65,12 +65,12 @@ func (f leavingFacts) decideListed(node *corev1.Node, ofMachine bool) act {
 	case node.DeletionTimestamp != nil:
 	case !leaves && f.Listed && hasMark(node):
 		return servesAgain
-	case !leaves || f.Drained(node):
+	case !leaves || f.Drained(node) || !f.CanDrain && !f.Excluded:
 	case ofMachine:
 		return isMachines
 	case f.CanDrain:
 		return drains
-	case f.Excluded:
+	default:
 		return saysDrained
 	}
 	return letBe

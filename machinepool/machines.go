@@ -224,7 +224,8 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 		p.tell(EventMachinesCreated, "Created %s %s", p.env.kinds.Machine.GVK.Kind, engine.Named(created))
 	}
 	if err != nil { // nothing else reports that an instance waits for its Machine
-		p.problems.add(contract.ReasonNotReady, "Without a Machine", []string{strings.ReplaceAll(err.Error(), "\n", "; ")}, "")
+		waiting := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(created, name) })
+		p.problems.add(contract.ReasonNotReady, "Without a Machine", waiting, ":"+engine.Indented(engine.Bounded(err.Error(), engine.MaxNoteLength)))
 	}
 	return err
 }
