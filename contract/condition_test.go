@@ -120,3 +120,16 @@ func TestConditions_AProviderInTransitionIsReadFromTheNewList(t *testing.T) {
 		})
 	}
 }
+
+func TestConditions_NewOnesAreSortedIn(t *testing.T) {
+	obj := parseObject(t, `{"status":{"conditions":[{"type":"Paused","status":"True"},{"type":"Deleting","status":"True"}]}}`)
+	require.NoError(t, machineKind().Adapter.Write(obj, contract.MachineUpdate{Conditions: []metav1.Condition{
+		{Type: "Ready", Status: "True", Reason: "R"}, {Type: "Available", Status: "True", Reason: "R"}}}))
+	all, err := contract.ConditionsAt("status", "conditions").Get(obj.Object, nil)
+	require.NoError(t, err)
+	var kinds []string
+	for _, c := range all {
+		kinds = append(kinds, c.Type)
+	}
+	require.Equal(t, []string{"Available", "Paused", "Deleting", "Ready"}, kinds)
+}

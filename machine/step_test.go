@@ -51,8 +51,10 @@ func TestStepsRunInOrder(t *testing.T) {
 		deleting bool
 		err      error
 	}{
-		"each in its part of the life": {steps: []Step{on(engine.InRunning, "a", stop, nil), on(engine.InDeletion, "b", stop, nil)},
-			ran: "a", result: stop},
+		"each in its part of the life": {steps: []Step{on(engine.InDeletion, "b", Result{}, nil), on(engine.InRunning, "a", Result{}, nil)},
+			ran: "a"},
+		"and in a deletion": {deleting: true,
+			steps: []Step{on(engine.InRunning, "a", Result{}, nil), on(engine.InDeletion, "b", Result{}, nil)}, ran: "b"},
 		"the soonest requeue wins": {
 			steps: []Step{step("a", Result{RequeueAfter: time.Hour}), step("b", Result{RequeueAfter: time.Second}), next},
 			ran:   "a b next", result: Result{RequeueAfter: time.Second}},

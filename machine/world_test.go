@@ -229,3 +229,19 @@ func (w *world) isQuietFor(what string, d time.Duration) {
 }
 
 func TestMain(m *testing.M) { testenv.Main(m) }
+
+// Until polls until a condition is met, and describes the Machines when it never is.
+func (w *world) Until(what string, met func() bool) {
+	w.t.Helper()
+	defer func() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(fake.MachineGVK().GroupVersion().WithKind("MachineList"))
+		if !w.t.Failed() || w.client.List(context.WithoutCancel(w.t.Context()), list) != nil {
+			return
+		}
+		for i := range list.Items {
+			w.t.Log(list.Items[i].GetName(), testenv.Describe(&list.Items[i]))
+		}
+	}()
+	w.Env.Until(what, met)
+}

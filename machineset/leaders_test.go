@@ -149,7 +149,11 @@ func (w *world) boundsHold(verb string, obj client.Object) {
 	if obj.GetObjectKind().GroupVersionKind() != w.kinds.Machine.GVK {
 		return
 	}
-	desired := testenv.Number(w.Get(testenv.Object(w.kinds.Set.GVK, "workers")), "spec", "replicas")
+	set := w.Get(testenv.Object(w.kinds.Set.GVK, "workers"))
+	desired := testenv.Number(set, "spec", "replicas")
+	if set.GetDeletionTimestamp() != nil {
+		desired = 0
+	}
 	machines, active := w.machines(), 0
 	for i := range machines {
 		if machines[i].GetDeletionTimestamp() == nil {

@@ -232,3 +232,31 @@ func TestAMachineOnItsWayOutCountsAlthoughTheCachesHaveYetToShowIt(t *testing.T)
 	require.Len(t, l.machines(), 1, "now there is room")
 	require.NotEqual(t, machines[0].GetName(), l.machines()[0].GetName())
 }
+
+// A manifest of before is applied once more, and wants one more.
+func TestASetWhoseLedgerIsPutBackAsItGrowsGoesOnBehindAllItsSlots(t *testing.T) {
+	t.Parallel()
+	w, set := newSet(t, 2)
+	w.Change(set, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{scale.LedgerAnnotation: `{"next":1}`})
+	}, fake.WithField(int64(3), "spec", "replicas"))
+	w.has(set, 3)
+	w.oneForEachSlot()
+}
+
+func TestASetInDeletionStaysWhileTheAPIServerHasAMachineOfIt(t *testing.T) {
+	t.Parallel()
+	l := newLed(t, 2)
+	l.leader = newLeader(l.world, l.history, l.leader.clock, nil, func() bool { return false })
+	l.Delete(l.set)
+	l.passes(5, func(at map[string]int) { at[l.kinds.Machine.GVK.Kind] = 0 })
+	require.NotNil(t, l.Get(l.set), "its Machines would be nobody's")
+	require.Len(t, l.machines(), 2)
+	l.settle()
+	for _, m := range l.machines() {
+		require.NotNil(t, m.GetDeletionTimestamp())
+		l.Change(&m, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	}
+	l.settle()
+	require.Nil(t, l.Get(l.set))
+}

@@ -347,3 +347,24 @@ func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {
 	w.replaced(set, &m, 1)
 	require.Equal(t, 1, w.replacements(set).Count, "what was tried again counts once")
 }
+
+func TestAMachineIsNotReplacedBeforeThatIsRecorded(t *testing.T) {
+	t.Parallel()
+	w, set := newSet(t, 2)
+	m := w.machines()[0]
+	w.Quiet("lives", quiet)
+	writes := func(r fake.Request) bool {
+		return r.UserAgent == userAgent && r.GVK == w.kinds.Set.GVK && r.Subresource == "" && r.Verb == "patch"
+	}
+	allow := w.Store.Inject(fake.Fault{Match: writes, Times: -1,
+		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machinesets"}, set.GetName(), errors.New("no right"))})
+	w.mark(&m)
+	w.until("some attempts", func() bool {
+		return w.Store.CountRequests(func(r fake.Request) bool { return writes(r) && r.Code >= 400 }) >= 3
+	})
+	require.Equal(t, contract.ReasonWaitingForRemediation, w.condition(&m, contract.ConditionOwnerRemediated).Reason)
+	require.Nil(t, w.Get(&m).GetDeletionTimestamp())
+	allow()
+	w.replaced(set, &m, 2)
+	require.Equal(t, 1, w.replacements(set).Count)
+}

@@ -240,11 +240,13 @@ func TestSetsOfEverySystemGrowShrinkReplaceAndGo(t *testing.T) {
 			w.counts(set, 3)
 			require.Nil(t, w.Get(&marked), "the marked one goes")
 			if s.scheme == nil { // their Machines have conditions of health checks
-				ill := w.machines()[0]
+				all := w.machines()
 				w.Quiet("lives", quiet)
-				w.mark(&ill)
-				w.Gone(&ill)
+				w.mark(&all[0])
+				w.Gone(&all[0])
 				w.counts(set, 3)
+				require.NotNil(t, w.Get(&all[1]), "the others stay")
+				require.NotNil(t, w.Get(&all[2]), "the others stay")
 			}
 			require.NoError(t, w.Client.Delete(t.Context(), set))
 			w.until("all to go", func() bool { return len(w.machines()) == 0 && w.Get(set) == nil })

@@ -101,6 +101,20 @@ func TestPodReads(t *testing.T) {
 	}
 }
 
+func TestForbiddenList(t *testing.T) {
+	c := newCluster(t, ctrl.Options{}, "n1")
+	mend := c.store.Inject(fake.Fault{
+		Match: ofPods("list", "watch"), Times: -1,
+		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no access")),
+	})
+	c.drain("n1")
+	poll(t, "the failure is reported", func() bool { _, err := c.last("n1"); return apierrors.IsForbidden(err) })
+	r, _ := c.last("n1")
+	require.False(t, r.Done)
+	mend()
+	c.drained("n1")
+}
+
 func TestLostAnswers(t *testing.T) {
 	c := newCluster(t, ctrl.Options{}, "n1", "n2")
 	c.deploy(6, 3)

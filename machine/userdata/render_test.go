@@ -56,7 +56,7 @@ func TestEveryDocumentIsComplete(t *testing.T) {
 			text := f.Content.Reveal()
 			content[f.Path] = text
 			for _, left := range []string{"{{", "<no value>", "%!", "REDACTED"} {
-				require.False(t, strings.Contains(text, left), "%s has %q", f.Path, left)
+				require.NotContains(t, text, left, f.Path)
 			}
 			if secret := strings.Contains(text, token) || strings.Contains(text, "word@proxy"); secret && f.Mode != 0o600 {
 				t.Errorf("%s has a secret and the mode %04o", f.Path, f.Mode)

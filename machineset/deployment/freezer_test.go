@@ -1,11 +1,13 @@
 package deployment_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -308,4 +310,19 @@ func TestAPersonTakesAFreezeOfTheGuardOver(t *testing.T) {
 	w.keeps(set)
 	w.Change(set, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
 	w.thawed(set)
+}
+
+func TestAFreezeThatIsRefusedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newSetsWorld(t, clusterAPI())
+	refused, other := w.set("a", 1, nil), w.set("b", 1, nil)
+	w.machines(refused, 6)
+	w.machines(other, 6)
+	allow := w.Store.Inject(fake.Fault{Match: fake.Match("patch", w.kinds.Set.GVK.GroupKind(), "a"), Times: -1,
+		Err: apierrors.NewInternalError(errors.New("a webhook is down"))})
+	w.freezer(scale.FreezeLimits{})
+	w.frozen(scale.ReasonOverShooting, other)
+	require.Empty(t, w.Get(refused).GetLabels())
+	allow()
+	w.frozen(scale.ReasonOverShooting, refused)
 }

@@ -84,6 +84,13 @@ func TestStaleMachines(t *testing.T) {
 		require.NoError(t, s.scaleSet(t.Context(), rollout.Change{From: 3, To: 0}))
 		require.Empty(t, s.events.Events)
 	})
+	t.Run("a set may not create again while a Machine may have moved away unseen", func(t *testing.T) {
+		t.Parallel()
+		s := newStale(t, "a", "b")
+		s.facts.Strategy.Type = rollout.InPlaceAuto
+		s.observed[0].Annotations = map[string]string{disableCreateAnnotation: "true"}
+		require.ErrorIs(t, s.syncSet(t.Context(), s.observed[0]), engine.ErrStale)
+	})
 	t.Run("no Machine is marked while another one is that was read without a mark", func(t *testing.T) {
 		t.Parallel()
 		s := newStale(t, "a", "b", "c")

@@ -334,6 +334,10 @@ func TestADeletionThatFailsIsRepeated(t *testing.T) {
 			f.clock.SetTime(f.clock.Now().Add(15 * time.Minute))
 			r, err := f.c.Pass(t.Context())
 			require.Equal(t, tc.fails, err != nil, "%v", err)
+			if tc.fails {
+				require.ErrorContains(t, err, tc.refusal.Error())
+			}
+			require.NotEmpty(t, r.Orphans)
 			for _, orphan := range r.Orphans {
 				require.False(t, orphan.Deleted)
 			}
@@ -354,4 +358,22 @@ func TestNewCollectorSaysWhatIsMissing(t *testing.T) {
 	require.ErrorContains(t, err, "driver cloud cannot list its instances")
 	_, err = guard.NewCollector(guard.CollectorOptions{Calls: provider.Of(fake.NewDriver(fake.DriverOptions{}))})
 	require.ErrorContains(t, err, "every instance would be an orphan")
+}
+
+// A restored Machine has another UID: only its provider ID shows that the instance is its own.
+func TestAMachineOfABackupOwnsItsInstanceByItsProviderID(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4, nil)
+	old := f.Get(testenv.Object(f.kind.GVK, "m-0"))
+	f.lose("m-0")
+	restored := testenv.Object(f.kind.GVK, "m-0")
+	restored.Object["spec"] = old.Object["spec"]
+	f.Create(restored)
+	f.lose("m-1") // it may follow
+	require.Contains(t, fmt.Sprint(f.pass().Blocked), "Machine m-0 was restored less than 1h0m0s ago")
+	for range 8 {
+		f.pass()
+	}
+	require.Equal(t, 3, f.instances(), "that of m-1 alone went")
+	require.Equal(t, 1, f.cloud.Calls(provider.OpDelete))
 }

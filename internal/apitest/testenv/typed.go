@@ -10,17 +10,20 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Server, Rack and Fleet are an embedder's own Go types: a Rack keeps a number of Servers, and a Fleet has a Rack for each template.
+// An embedder's own Go types.
 type (
+	// Server is a machine.
 	Server struct {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata,omitzero"`
 		Spec              ServerSpec   `json:"spec,omitzero"`
 		Status            ServerStatus `json:"status,omitzero"`
 	}
+	// ServerSpec is what a Server is made from.
 	ServerSpec struct {
 		Size string `json:"size,omitempty"`
 	}
+	// ServerStatus is the observed state of a Server.
 	ServerStatus struct {
 		Node       string             `json:"node,omitempty"`
 		Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -32,26 +35,33 @@ type (
 		Spec              ServersSpec   `json:"spec,omitzero"`
 		Status            ServersStatus `json:"status,omitzero"`
 	}
+	// ServersSpec has a number of Servers and their template.
 	ServersSpec struct {
 		Replicas   *int32                `json:"replicas,omitempty"`
 		Selector   *metav1.LabelSelector `json:"selector,omitempty"`
 		Template   Server                `json:"template,omitzero"`
 		RollbackTo *int64                `json:"rollbackTo,omitempty"`
 	}
+	// ServersStatus has the numbers of Servers.
 	ServersStatus struct {
 		Replicas      int32 `json:"replicas,omitempty"`
 		ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 	}
-	Rack          struct{ Servers }
+	// Rack keeps a number of Servers.
+	Rack struct{ Servers }
+	// Fleet has a Rack for each template.
 	Fleet         struct{ Servers }
 	listOf[T any] struct {
 		metav1.TypeMeta `json:",inline"`
 		metav1.ListMeta `json:"metadata,omitzero"`
 		Items           []T `json:"items"`
 	}
+	// ServerList is a list of Servers.
 	ServerList struct{ listOf[Server] }
-	RackList   struct{ listOf[Rack] }
-	FleetList  struct{ listOf[Fleet] }
+	// RackList is a list of Racks.
+	RackList struct{ listOf[Rack] }
+	// FleetList is a list of Fleets.
+	FleetList struct{ listOf[Fleet] }
 )
 
 func (s Server) copy() Server {
@@ -79,15 +89,24 @@ func (l listOf[T]) copy(one func(T) T) listOf[T] {
 	return l
 }
 
+// DeepCopyObject makes a Server an object.
 func (s *Server) DeepCopyObject() runtime.Object { return new(s.copy()) }
-func (r *Rack) DeepCopyObject() runtime.Object   { return &Rack{r.copy()} }
-func (f *Fleet) DeepCopyObject() runtime.Object  { return &Fleet{f.copy()} }
 
+// DeepCopyObject makes a Rack an object.
+func (r *Rack) DeepCopyObject() runtime.Object { return &Rack{r.copy()} }
+
+// DeepCopyObject makes a Fleet an object.
+func (f *Fleet) DeepCopyObject() runtime.Object { return &Fleet{f.copy()} }
+
+// DeepCopyObject makes a ServerList an object.
 func (l *ServerList) DeepCopyObject() runtime.Object { return &ServerList{l.copy(Server.copy)} }
+
+// DeepCopyObject makes a RackList an object.
 func (l *RackList) DeepCopyObject() runtime.Object {
 	return &RackList{l.copy(func(r Rack) Rack { return Rack{r.Servers.copy()} })}
 }
 
+// DeepCopyObject makes a FleetList an object.
 func (l *FleetList) DeepCopyObject() runtime.Object {
 	return &FleetList{l.copy(func(f Fleet) Fleet { return Fleet{f.Servers.copy()} })}
 }
