@@ -118,7 +118,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	_, err = p.drainAll(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "Drain not completed yet (started at 2026-01-02T11:59:00Z): 2 Nodes are left; "+
-		"waiting for Node a:\n* Pod default/web: its budget allows no eviction", message(p), "the first Node says why")
+		"waiting for Node a:\n  * Pod default/web: its budget allows no eviction", message(p), "the first Node says why")
 
 	p, drainer, _ = draining(t, &api{}, 90)
 	p.unreadNodes(actingNow)

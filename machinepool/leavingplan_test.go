@@ -61,10 +61,11 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 	decide("which instances stay is not known")
 	facts.CanDrain = false
 	delete(want, drains)
+	delete(want, isMachines)
 	want[deletes] = []string{"answers", "drained", "silent"}
 	decide("without a drainer another client may drain them")
 	facts.Excluded = true
-	want[saysDrained] = []string{"leaves"}
+	want[saysDrained], want[isMachines] = []string{"leaves"}, []string{"leaves-of-a-machine"}
 	decide("drains are not wanted")
 }
 
@@ -75,7 +76,7 @@ func TestAPoolThatLivesNamesWhatTheNodesThatLeaveWaitFor(t *testing.T) {
 	drainer.result.Message = "* Pod default/web: its budget allows no eviction"
 	require.NoError(t, p.removeNodes(t.Context()))
 	want := problems{Reason: contract.ReasonNotReady, Lines: []string{
-		"* With a Node that is being drained: a; waiting for Node a:\n* Pod default/web: its budget allows no eviction",
+		"* With a Node that is being drained: a; waiting for Node a:\n  * Pod default/web: its budget allows no eviction",
 	}}
 	require.Equal(t, want, p.problems)
 	require.Equal(t, strings.Join(want.Lines, "\n"), (&statusFacts{Pool: &p.State, Known: true, Problems: p.problems}).machinesReady().Message)
