@@ -225,7 +225,8 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 	}
 	if err != nil { // nothing else reports that an instance waits for its Machine
 		waiting := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(created, name) })
-		p.problems.add(contract.ReasonNotReady, "Without a Machine", waiting, ":"+engine.Indented(engine.Bounded(err.Error(), engine.MaxNoteLength)))
+		why := engine.Indented(engine.Bounded(err.Error(), engine.MaxNoteLength))
+		p.problems.add(contract.ReasonNotReady, "Without a Machine", waiting, ":"+why)
 	}
 	return err
 }

@@ -84,8 +84,10 @@ func serverSteps(cloud cloud) []machine.Step {
 }
 
 // sites returns how the reconcilers read a Site, and a source of events when one changes.
-func sites(mgr ctrl.Manager) (func(context.Context, types.NamespacedName) (pass.ClusterView, error), func(pass.ClusterMapper) source.Source) {
-	of := func(ctx context.Context, key types.NamespacedName) (pass.ClusterView, error) {
+func sites(mgr ctrl.Manager) (
+	of func(context.Context, types.NamespacedName) (pass.ClusterView, error), events func(pass.ClusterMapper) source.Source,
+) {
+	of = func(ctx context.Context, key types.NamespacedName) (pass.ClusterView, error) {
 		site := &Site{}
 		err := mgr.GetClient().Get(ctx, key, site)
 		if apierrors.IsNotFound(err) { // confirmed, because the cache may be behind: what is deleted goes on without its site

@@ -167,7 +167,8 @@ func (r *readers) review(ctx context.Context, token string, do *authorizationv1.
 	case err != nil:
 		return http.StatusInternalServerError, failed, fmt.Errorf("review the access of %s: %w", user.Username, err)
 	case !access.Status.Allowed:
-		return http.StatusForbidden, fmt.Sprintf("%s may not %s %s: bind a ClusterRole that grants this URL", user.Username, do.Verb, do.Path), nil
+		why = fmt.Sprintf("%s may not %s %s: bind a ClusterRole that grants this URL", user.Username, do.Verb, do.Path)
+		return http.StatusForbidden, why, nil
 	}
 	return http.StatusOK, "", nil
 }
