@@ -45,7 +45,7 @@ func TestAConnectionStaysWhileAMapperReturnsRequestsForItsCluster(t *testing.T) 
 		w.holds("the connection stays", func() bool { return w.links() == 1 })
 	}
 	require.Equal(t, 1, w.links())
-	w.connected(keyA) // again, where a step has cut a probe short
+	w.reconnected(keyA) // a step may have cut a probe short
 }
 
 func TestWhatSetupStartsEndsWithTheConnection(t *testing.T) {

@@ -203,7 +203,7 @@ func TestAListThatBringsNoDataIsStartedAgain(t *testing.T) {
 	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
 	w.stepUntil(10*time.Second, "it is asked for again", func() bool { return s.count("GET /api/v1/nodes") > 1 })
 	close(s.slow)
-	w.connected(keyA)
+	w.reconnected(keyA)
 }
 
 // The informers of a drain runner are such caches: it looks for this method.

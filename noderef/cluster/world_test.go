@@ -168,6 +168,15 @@ func (w *world) connected(cluster types.NamespacedName) View[*nodes] {
 	return view
 }
 
+// reconnected waits for a cluster whose connection a step of the clock may have cut, with small steps: the next attempt waits for the clock.
+func (w *world) reconnected(cluster types.NamespacedName) {
+	w.t.Helper()
+	w.stepUntil(100*time.Millisecond, cluster.Name+" is connected again", func() bool {
+		view := w.get(cluster)
+		return view.Connected && view.Synced
+	})
+}
+
 // becomes waits for a reason.
 func (w *world) becomes(cluster types.NamespacedName, reason Reason) error {
 	w.t.Helper()
