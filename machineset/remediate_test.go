@@ -330,41 +330,38 @@ func (w *world) replacements(set *unstructured.Unstructured) scale.Replacements 
 	return ledger.Replaced
 }
 
-func TestAMachineThatCannotSayThatItIsReplacedIsNotDeleted(t *testing.T) {
+// A replacement is stored in the set's ledger and in the Machine before the Machine is deleted.
+func TestAReplacementThatCannotBeStored(t *testing.T) {
 	t.Parallel()
-	w, set := newSet(t, 1)
-	m := w.machines()[0]
-	w.Quiet("lives", quiet)
-	refused := func(r fake.Request) bool {
-		return r.UserAgent == userAgent && r.GVK == w.kinds.Machine.GVK && r.Subresource == "status" && r.Verb == "patch"
+	for name, refuse := range map[string]struct {
+		subresource string
+		kind        func(contract.Kinds) schema.GroupVersionKind
+		waits       bool // the Machine's condition does not report a deletion
+	}{
+		"in the set":     {"", func(k contract.Kinds) schema.GroupVersionKind { return k.Set.GVK }, true},
+		"in the Machine": {"status", func(k contract.Kinds) schema.GroupVersionKind { return k.Machine.GVK }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, set := newSet(t, 2)
+			m := w.machines()[0]
+			w.Quiet("lives", quiet)
+			writes := func(r fake.Request) bool {
+				return r.UserAgent == userAgent && r.GVK == refuse.kind(w.kinds) && r.Subresource == refuse.subresource && r.Verb == "patch"
+			}
+			allow := w.Store.Inject(fake.Fault{Match: writes, Times: -1,
+				Err: apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, "refused", errors.New("no right"))})
+			w.mark(&m)
+			w.until("some attempts", func() bool {
+				return w.Store.CountRequests(func(r fake.Request) bool { return writes(r) && r.Code >= 400 }) >= 3
+			})
+			if refuse.waits {
+				require.Equal(t, contract.ReasonWaitingForRemediation, w.condition(&m, contract.ConditionOwnerRemediated).Reason)
+			}
+			require.Nil(t, w.Get(&m).GetDeletionTimestamp())
+			allow()
+			w.replaced(set, &m, 2)
+			require.Equal(t, 1, w.replacements(set).Count, "what was tried again counts once")
+		})
 	}
-	allow := w.Store.Inject(fake.Fault{Match: refused, Times: -1,
-		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machines/status"}, m.GetName(), errors.New("no right"))})
-	w.mark(&m)
-	w.until("some attempts", func() bool { return w.Store.CountRequests(refused) >= 3 })
-	require.Nil(t, w.Get(&m).GetDeletionTimestamp())
-	allow()
-	w.replaced(set, &m, 1)
-	require.Equal(t, 1, w.replacements(set).Count, "what was tried again counts once")
-}
-
-func TestAMachineIsNotReplacedBeforeThatIsRecorded(t *testing.T) {
-	t.Parallel()
-	w, set := newSet(t, 2)
-	m := w.machines()[0]
-	w.Quiet("lives", quiet)
-	writes := func(r fake.Request) bool {
-		return r.UserAgent == userAgent && r.GVK == w.kinds.Set.GVK && r.Subresource == "" && r.Verb == "patch"
-	}
-	allow := w.Store.Inject(fake.Fault{Match: writes, Times: -1,
-		Err: apierrors.NewForbidden(schema.GroupResource{Resource: "machinesets"}, set.GetName(), errors.New("no right"))})
-	w.mark(&m)
-	w.until("some attempts", func() bool {
-		return w.Store.CountRequests(func(r fake.Request) bool { return writes(r) && r.Code >= 400 }) >= 3
-	})
-	require.Equal(t, contract.ReasonWaitingForRemediation, w.condition(&m, contract.ConditionOwnerRemediated).Reason)
-	require.Nil(t, w.Get(&m).GetDeletionTimestamp())
-	allow()
-	w.replaced(set, &m, 2)
-	require.Equal(t, 1, w.replacements(set).Count)
 }

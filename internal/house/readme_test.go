@@ -241,7 +241,7 @@ func versionTable(t *testing.T) string {
 		requirement(t, `go (\S+)`), strings.Join(runtimes, ", "), strings.Join(kubernetes, ", "), strings.Join(contracts, ", "))
 }
 
-// measuredVersions are those with which all tests of the root passed when "make skew" ran last; those that go.mod requires now are bold.
+// measuredVersions are those with which the tests that measured.md names passed; those that go.mod requires now are bold.
 func measuredVersions(t *testing.T) (runtimes, kubernetes []string) {
 	t.Helper()
 	table, err := os.ReadFile(filepath.Join(root, "examples", "lab", "skew", "measured.md"))
