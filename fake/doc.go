@@ -21,8 +21,12 @@
 // Sets clone from templates: create a CRD of the same kinds with the suffix Template, and objects with a spec.template.spec. A kind without
 // bootstrap and infrastructure objects needs no provider: its own step creates a Node with Node and the provider ID.
 //
+// A unit test that needs no API server takes only the objects: an InfraMachine with the options Provisioned and Addresses, a Machine with
+// WithContract and Running, a Node with the same provider ID. It need not know in which field a contract version stores a value.
+//
 // # Guarantees
 //
+//   - Equal arguments give equal objects, which share no mutable data. They have neither UID nor resourceVersion.
 //   - Store and a real control plane pass the same table of cases, package internal/apitest.
 //   - All types of a Store are safe for concurrent use. Callers and the store share no memory of objects.
 //   - Resource versions are one counter for all objects, so that any two writes can be ordered. UIDs and generated names depend only on

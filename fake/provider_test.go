@@ -93,7 +93,7 @@ func TestProvidersFulfilTheContract(t *testing.T) {
 	for _, v := range contract.Versions() {
 		t.Run(string(v), func(t *testing.T) {
 			p := newProviders(t, v, fake.Infrastructure{}, fake.Bootstrap{})
-			machine := fake.Machine("m", fake.Speaking(v))
+			machine := fake.Machine("m", fake.WithContract(v))
 			infra, bootstrap := fake.InfraMachine(v, "m"), fake.BootstrapConfig(v, "m")
 			p.create(machine, infra, bootstrap)
 			p.own(machine, bootstrap)

@@ -130,7 +130,7 @@ func TestAMachineSaysInWhichFailureDomainItReallyIs(t *testing.T) {
 			}
 			w.Create(infra)
 			w.Change(infra, func(u *unstructured.Unstructured) { u.Object["status"] = tc.status })
-			m := fake.Machine("m1", fake.Speaking(tc.speaks), fake.WithField("wanted", "spec", "failureDomain"),
+			m := fake.Machine("m1", fake.WithContract(tc.speaks), fake.WithField("wanted", "spec", "failureDomain"),
 				fake.WithField(map[string]any{"dataSecretName": "by-hand"}, "spec", "bootstrap"))
 			m.SetGroupVersionKind(tc.kind.GVK)
 			if tc.kind.GVK == v1beta1.GVK {

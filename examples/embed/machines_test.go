@@ -9,7 +9,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/fake/objects"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -78,8 +77,8 @@ func TestEveryStageSaysWhatABoxWaitsFor(t *testing.T) {
 			r.consoles.set(nil, true)
 			r.comesTo(box, "Booting", "NoHost", "Node")
 
-			host := objects.Node("b", "edge://b")
-			objects.SetNodeCondition(host, corev1.NodeReady, corev1.ConditionFalse, time.Now())
+			host := fake.Node("b", "edge://b")
+			fake.SetNodeCondition(host, corev1.NodeReady, corev1.ConditionFalse, time.Now())
 			require.NoError(t, r.client.Create(t.Context(), host))
 			r.isReady(host, corev1.ConditionFalse)
 			r.comesTo(box, "Settling", "HostNotReady", "Health")

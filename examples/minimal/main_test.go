@@ -12,7 +12,6 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/fake/objects"
 	"github.com/machinist-dev/machinist/internal/apitest/testenv"
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
@@ -48,7 +47,7 @@ func TestMachinesComeAndGo(t *testing.T) {
 			for i := range all {
 				if id, _, _ := unstructured.NestedString(all[i].Object, "spec", "providerID"); id != "" && !joined[id] { // the machine boots
 					joined[id] = true
-					env.Create(objects.Node(all[i].GetName(), id))
+					env.Create(fake.Node(all[i].GetName(), id))
 				}
 				if phase, _, _ := unstructured.NestedString(all[i].Object, "status", "phase"); phase != "Running" {
 					return "phase " + phase + testenv.Describe(&all[i])

@@ -50,7 +50,7 @@ func impure() []string {
 
 func floors() []floor {
 	const kubectl, runtime, goClient = "k8s.io/kubectl", "sigs.k8s.io/controller-runtime", "k8s.io/client-go"
-	everything := []string{"0 decide", "1 ports", "2 reach", "3 reconcile", "objects", "fake", "test kit"}
+	everything := []string{"0 decide", "1 ports", "2 reach", "3 reconcile", "fake", "test kit"}
 	return []floor{
 		{name: "0 decide", packages: []string{"contract", "contract/conformance", "contract/autoscaler", "phases", "noderef",
 			"noderef/propagate", "drain", "machine/userdata", "machine/healthcheck", "machineset/scale", "machineset/rollout"},
@@ -67,10 +67,8 @@ func floors() []floor {
 		{name: "3 reconcile", packages: []string{"machine", "machine/inframachine", "machine/remediation", "machineset",
 			"machineset/deployment", "machineset/guard", "machinepool"},
 			uses: []string{"0 decide", "1 ports", "2 reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
-		{name: "objects", packages: []string{"fake/objects"},
-			uses: []string{"0 decide"}, outside: apiOnly(), not: impure(), unlinked: []string{runtime, goClient, kubectl}},
 		{name: "fake", packages: []string{"fake"},
-			uses:    []string{"0 decide", "1 ports", "objects"},
+			uses:    []string{"0 decide", "1 ports"},
 			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4", "k8s.io/apiextensions-apiserver", "k8s.io/klog/v2", "sigs.k8s.io/yaml"),
 			not:     []string{"testing"}, unlinked: []string{kubectl}},
 		{name: "test kit", packages: []string{"internal/apitest", "internal/apitest/published", "internal/simulation",
@@ -121,7 +119,7 @@ func TestFloorsOfTests(t *testing.T) {
 			continue
 		}
 		// Tests have a world around them: they make contexts, use chance with a seed, clients, and the test kit.
-		f.uses = append(slices.Clone(f.uses), "objects", "fake", "test kit")
+		f.uses = append(slices.Clone(f.uses), "fake", "test kit")
 		if p.rel() == "machineset/deployment" {
 			f.uses = append(f.uses, "3 reconcile") // the sets that a deployment makes are kept by the reconciler of sets, not by a copy of it
 		}

@@ -1,4 +1,4 @@
-package objects
+package fake
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,9 +25,9 @@ func InfraMachinePool(v contract.Version, name string, options ...Option) *unstr
 func Provisioned(providerID string) Option {
 	return func(u *unstructured.Unstructured) {
 		layout := contract.LayoutsOf(versionOf(u)).InfraMachine
-		set(u, layout.ProviderID, providerID)
-		set(u, layout.Provisioned, true)
-		setReady(u, "True", "Provisioned", "")
+		setField(u, layout.ProviderID, providerID)
+		setField(u, layout.Provisioned, true)
+		reportReady(u, "True", "Provisioned", "")
 	}
 }
 
@@ -46,9 +46,9 @@ func Addresses(addresses ...contract.Address) Option {
 func DataSecret(name string) Option {
 	return func(u *unstructured.Unstructured) {
 		layout := contract.LayoutsOf(versionOf(u)).BootstrapConfig
-		set(u, layout.DataSecretName, name)
-		set(u, layout.DataSecretCreated, true)
-		setReady(u, "True", "DataSecretAvailable", "")
+		setField(u, layout.DataSecretName, name)
+		setField(u, layout.DataSecretCreated, true)
+		reportReady(u, "True", "DataSecretAvailable", "")
 	}
 }
 
@@ -60,10 +60,10 @@ func Instances(providerIDs ...string) Option {
 			list = append(list, id)
 		}
 		WithField(list, layout.ProviderIDList.Path().Segments()...)(u)
-		set(u, layout.Replicas, int32(len(providerIDs))) //nolint:gosec // as many as a test lists
-		set(u, layout.Provisioned, true)
-		set(u, layout.ProvisionedFallback, true) // if the layout has it, Cluster API reads it
-		setReady(u, "True", "Provisioned", "")
+		setField(u, layout.Replicas, int32(len(providerIDs))) //nolint:gosec // as many as a test lists
+		setField(u, layout.Provisioned, true)
+		setField(u, layout.ProvisionedFallback, true) // if the layout has it, Cluster API reads it
+		reportReady(u, "True", "Provisioned", "")
 	}
 }
 
@@ -72,9 +72,9 @@ func Instances(providerIDs ...string) Option {
 func Failed(reason, message string) Option {
 	return func(u *unstructured.Unstructured) {
 		layout := contract.LayoutsOf(versionOf(u)).InfraMachine // all three have the same fields
-		set(u, layout.FailureReason, reason)
-		set(u, layout.FailureMessage, message)
-		setReady(u, "False", reason, message)
+		setField(u, layout.FailureReason, reason)
+		setField(u, layout.FailureMessage, message)
+		reportReady(u, "False", reason, message)
 	}
 }
 
@@ -83,12 +83,12 @@ func versionOf(u *unstructured.Unstructured) contract.Version {
 	return contract.Version(u.GroupVersionKind().Version)
 }
 
-// set writes a field, unless the layout has none or a scalar is on its path.
-func set[T string | bool | int32](u *unstructured.Unstructured, field contract.Field[T], value T) {
+// setField writes a field, unless the layout has none or a scalar is on its path.
+func setField[T string | bool | int32](u *unstructured.Unstructured, field contract.Field[T], value T) {
 	_ = contract.Set(field, u.Object, value)
 }
 
-func setReady(u *unstructured.Unstructured, status, reason, message string) {
+func reportReady(u *unstructured.Unstructured, status, reason, message string) {
 	WithField([]any{map[string]any{
 		"type": contract.ConditionReady, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z",
 	}}, "status", "conditions")(u)

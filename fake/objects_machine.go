@@ -1,4 +1,4 @@
-package objects
+package fake
 
 import (
 	"time"
@@ -11,8 +11,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// Speaking makes a Machine reference the kinds of another contract version; the default is v1beta2.
-func Speaking(v contract.Version) Option {
+// WithContract makes a Machine reference the kinds of another contract version; the default is v1beta2.
+func WithContract(v contract.Version) Option {
 	return func(u *unstructured.Unstructured) {
 		WithField(reference(BootstrapConfigGVK(v), u.GetName()), "spec", "bootstrap", "configRef")(u)
 		WithField(reference(InfraMachineGVK(v), u.GetName()), "spec", "infrastructureRef")(u)
@@ -24,7 +24,7 @@ func Speaking(v contract.Version) Option {
 func Machine(name string, options ...Option) *unstructured.Unstructured {
 	u := object(MachineGVK(), name)
 	u.Object["spec"] = map[string]any{"clusterName": "demo"}
-	Speaking(contract.V1Beta2)(u)
+	WithContract(contract.V1Beta2)(u)
 	return apply(u, options)
 }
 
