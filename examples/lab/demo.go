@@ -23,6 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/lab/chaos"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
 )
 
@@ -86,7 +87,7 @@ func demo(ctx context.Context, args []string, stdout, stderr io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	d := &demonstration{plane: plane, log: stderr}
+	d := &demonstration{plane: plane, log: stderr, printf: progress.New(stderr, "demo")}
 	defer func() {
 		if stopErr := errors.Join(d.stop(), plane.Stop()); err == nil {
 			err = stopErr
@@ -111,34 +112,31 @@ func demo(ctx context.Context, args []string, stdout, stderr io.Writer) (err err
 type demonstration struct {
 	plane    *cluster.ControlPlane
 	log      io.Writer
+	printf   progress.Printf
 	bin      string // the folder with manager and kubectl
 	programs []*chaos.Program
 }
 
-func (d *demonstration) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(d.log, "demo: "+format+"\n", args...)
-}
-
 // start returns when the MachineDeployment is rolled out.
 func (d *demonstration) start(ctx context.Context) error {
-	d.say("building the operator")
+	d.printf("building the operator")
 	if err := d.build(ctx); err != nil {
 		return err
 	}
 	for _, p := range demoPrograms() {
-		d.say("starting the %s: manager %s", p.name, strings.Join(p.flags, " "))
+		d.printf("starting the %s: manager %s", p.name, strings.Join(p.flags, " "))
 		if err := d.run(ctx, p); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
-	d.say("creating the MachineDeployment workers and the Deployment web")
+	d.printf("creating the MachineDeployment workers and the Deployment web")
 	err := d.until(ctx, "the objects of the demo to be created", func() error { return d.kubectl(ctx, demoObjects, "apply", "-f", "-") })
 	if err != nil {
 		return err
 	}
-	d.say("waiting for its Machines; %s/*.log say what happens", d.bin)
+	d.printf("waiting for its Machines; %s/*.log say what happens", d.bin)
 	return d.rolledOut(ctx)
 }
 

@@ -22,7 +22,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/bench"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/floor"
@@ -94,10 +93,8 @@ func perform(ctx context.Context, word string, args []string, stdout, stderr io.
 		return bench.Run(ctx, args, stdout, stderr)
 	case "skew":
 		return skew.Run(ctx, args, stdout, stderr)
-	case floor.Command: // processes of bench, which people have no use for
+	case floor.Command: // a process of bench, which people have no use for
 		return floor.Child(ctx, args, os.Stdin, stderr)
-	case arm.ChildCommand:
-		return arm.DrainChild(ctx, args, os.Stdin)
 	case "help", "-h", "-help", "--help":
 		_, err := io.WriteString(stdout, usage)
 		return err

@@ -32,7 +32,6 @@ func TestTheCommandLineExplainsItself(t *testing.T) {
 		{name: "help of a benchmark", args: []string{"bench", "drain", "-h"}, code: exitOK, stdout: "(4) a budget that stays closed"},
 		{name: "an unknown benchmark", args: []string{"bench"}, code: exitUsage, stderr: "there are [machine set"},
 		{name: "no versions", args: []string{"skew"}, code: exitUsage, stderr: "--servers and --runtimes are missing"},
-		{name: "a child without a parent", args: []string{"drain-child"}, code: exitFailed, stderr: "wrong arguments"},
 		{name: "negative nodes", args: []string{"up", "-nodes", "-1"}, code: exitUsage, stderr: "-nodes"},
 		{name: "a negative time", args: []string{"up", "-pod-termination", "-1s"}, code: exitUsage, stderr: "-pod-termination"},
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 	"github.com/machinist-dev/machinist/examples/lab/measure"
 )
 
@@ -46,13 +47,13 @@ type Programs map[string]string
 
 // Build builds the programs of the managers among some arms; ours goes into dir. Call it before the control plane runs,
 // because the compiler needs the CPU.
-func Build(ctx context.Context, names []string, dir string, say measure.Say) (Programs, error) {
+func Build(ctx context.Context, names []string, dir string, printf progress.Printf) (Programs, error) {
 	built := Programs{}
 	for _, name := range names {
 		var err error
 		switch name {
 		case CAPI:
-			built[name], err = BuildCAPI(ctx, say)
+			built[name], err = BuildCAPI(ctx, printf)
 		case Ours:
 			built[name], err = buildOurs(ctx, dir)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/internal/gobuild"
-	"github.com/machinist-dev/machinist/examples/lab/measure"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 const (
@@ -22,16 +22,16 @@ const (
 
 // BuildCAPI returns the path of Cluster API's manager. It builds it if it is not in the user's cache directory,
 // which takes minutes and prints progress. Do not call it from two processes at once: each would build.
-func BuildCAPI(ctx context.Context, say measure.Say) (string, error) {
-	return install(ctx, capiProgram, capiModule, say)
+func BuildCAPI(ctx context.Context, printf progress.Printf) (string, error) {
+	return install(ctx, capiProgram, capiModule, printf)
 }
 
 // BuildClusterctl does the same for clusterctl.
-func BuildClusterctl(ctx context.Context, say measure.Say) (string, error) {
-	return install(ctx, clusterctlProgram, capiModule+"/cmd/clusterctl", say)
+func BuildClusterctl(ctx context.Context, printf progress.Printf) (string, error) {
+	return install(ctx, clusterctlProgram, capiModule+"/cmd/clusterctl", printf)
 }
 
-func install(ctx context.Context, name, source string, say measure.Say) (string, error) {
+func install(ctx context.Context, name, source string, printf progress.Printf) (string, error) {
 	dir, err := toolDir(ctx, name)
 	if err != nil {
 		return "", err
@@ -45,11 +45,11 @@ func install(ctx context.Context, name, source string, say measure.Say) (string,
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(into) }()
-	say("building %s of Cluster API %s; this happens once and takes a few minutes", name, cluster.ClusterAPIVersion)
+	printf("building %s of Cluster API %s; this happens once and takes a few minutes", name, cluster.ClusterAPIVersion)
 	cmd := exec.CommandContext(ctx, "go", "install", "-v", "-trimpath", source+"@"+cluster.ClusterAPIVersion)
 	cmd.Dir = into // outside of any module
 	cmd.Env = append(os.Environ(), "GOBIN="+into, "GO111MODULE=on", "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
-	if err := gobuild.Run(ctx, cmd, name, say); err != nil {
+	if err := gobuild.Run(ctx, cmd, name, printf); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

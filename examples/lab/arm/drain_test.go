@@ -27,8 +27,7 @@ func TestTheDrainOfClusterAPIEndsWhenItDeletesTheInfrastructure(t *testing.T) {
 	require.True(t, c.Ended(nil).IsZero())
 }
 
-func TestAChildNeedsItsArguments(t *testing.T) {
-	require.ErrorContains(t, DrainChild(t.Context(), []string{"ours"}, nil), "wrong arguments")
+func TestStartDrainer(t *testing.T) {
 	_, err := StartDrainer(t.Context(), CAPI, nil)
 	require.ErrorContains(t, err, "does not run in this process")
 }

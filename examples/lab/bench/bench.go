@@ -16,6 +16,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
 	"github.com/machinist-dev/machinist/examples/lab/measure"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 // lab is what runs of a benchmark share: a control plane, and the clients that set it up, which no arm uses.
@@ -23,7 +24,7 @@ type lab struct {
 	options
 
 	kind   kind
-	say    measure.Say
+	printf    progress.Printf
 	built  arm.Programs
 	plane  *cluster.ControlPlane
 	client client.Client
@@ -41,7 +42,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if at < 0 {
 		return fmt.Errorf("%w: no benchmark %q: there are %v", cli.ErrUsage, word, Names())
 	}
-	l := &lab{kind: kinds()[at], say: measure.NewSay(stderr, word+"-bench")}
+	l := &lab{kind: kinds()[at], printf: progress.New(stderr, word+"-bench")}
 	var err error
 	if l.options, err = parse(l.kind, args[1:], stdout); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (l *lab) measure(ctx context.Context) (runs []measure.Run, err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	// Before a control plane runs, which would be in the way of the compiler.
-	if l.built, err = arm.Build(ctx, l.arms, dir, l.say); err != nil {
+	if l.built, err = arm.Build(ctx, l.arms, dir, l.printf); err != nil {
 		return nil, err
 	}
 	if !l.kind.fresh {
@@ -97,14 +98,14 @@ func (l *lab) all(ctx context.Context, one func(context.Context, *measure.Run) e
 }
 
 func (l *lab) one(ctx context.Context, run *measure.Run) error {
-	l.say("%s %s, round %d of %d", run.Case, run.Arm, run.Round, l.rounds)
+	l.printf("%s %s, round %d of %d", run.Case, run.Arm, run.Round, l.rounds)
 	return l.kind.one(ctx, l, run)
 }
 
 // onControlPlane calls f with a control plane, which is prepared. The context of f also ends when a component exits; the reason is its
 // cause.
 func (l *lab) onControlPlane(ctx context.Context, f func(context.Context) error) (err error) {
-	o := cluster.Options{KeepDir: l.keep, Log: measure.Progress{Say: l.say}}
+	o := cluster.Options{KeepDir: l.keep, Log: l.printf}
 	if l.kind.plane != nil {
 		l.kind.plane(l.options, &o)
 	}
@@ -114,7 +115,7 @@ func (l *lab) onControlPlane(ctx context.Context, f func(context.Context) error)
 	defer func() {
 		err = errors.Join(err, l.plane.Stop())
 		if l.keep {
-			l.say("the logs are in %s", l.plane.Dir())
+			l.printf("the logs are in %s", l.plane.Dir())
 		}
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)

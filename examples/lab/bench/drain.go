@@ -58,10 +58,10 @@ the arm reports that its Nodes are drained; for Cluster API, until it goes on to
 the run fails.
 
 Requests are those about pods, Nodes, budgets, DaemonSets and volumes, and discovery; not what Cluster API does with its own objects, nor
-the informers that an operator keeps open for its whole life (standing), unless a process is started during the drain, as in (6). A budget
-opens when its status shows it: reaction is the time from that write to the first accepted eviction; that of kubectl is anything up to 5
-s, and that of Cluster API up to 20 s. A wrong-node eviction is an evicted pod that runs on a Node that nobody drains. A duplicate is an
-eviction asked for again although the same pod's was not refused with 429.`)
+the informers that an operator keeps open for its whole life (standing). A budget opens when its status shows it: reaction is the time from
+that write to the first accepted eviction; that of kubectl is anything up to 5 s, and that of Cluster API up to 20 s. A wrong-node eviction
+is an evicted pod that runs on a Node that nobody drains. A duplicate is an eviction asked for again although the same pod's was not refused
+with 429.`)
 	return kind{
 		name: "drain", about: about.String(), arms: drainArms(), cases: cases,
 		has: func(of, name string) bool { return slices.Contains(scenarioOf(of).arms, name) },
@@ -134,14 +134,6 @@ func (t *drainTrial) prepare(ctx context.Context) (err error) {
 		t.agent = arm.CAPIAgent
 		objects := &arm.Objects{Client: t.lab.client, Plane: t.plane, Cluster: clusterName}
 		t.drainer, err = arm.DrainByCAPI(ctx, t.built, objects, t.drained())
-	case t.killed:
-		half := t.scene.nodes * t.scene.pods / 2
-		t.drainer = &arm.KilledHalfWay{Arm: t.Arm, Agent: t.agent, Kubeconfig: t.plane.Kubeconfig(), HalfWay: func(ctx context.Context) error {
-			return t.eventually(ctx, func() (string, bool) {
-				leaving := t.seen.leaving(t.drained())
-				return fmt.Sprintf("%d of %d pods are terminating", leaving, 2*half), leaving >= half
-			})
-		}}
 	default:
 		t.drainer, err = arm.StartDrainer(ctx, t.Arm, t.config(t.agent))
 	}
@@ -176,7 +168,7 @@ func (t *drainTrial) drainWithScript(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainLimit, errTooLong)
 	defer cancel()
 	stop := gobuild.Every(progressEvery, func(elapsed time.Duration) {
-		t.say("  %d of %d pods are left after %.0f s", t.seen.left(t.drained()), t.scene.nodes*t.scene.pods, elapsed.Seconds())
+		t.printf("  %d of %d pods are left after %.0f s", t.seen.left(t.drained()), t.scene.nodes*t.scene.pods, elapsed.Seconds())
 	})
 	defer stop()
 	scripted := make(chan error, 1)

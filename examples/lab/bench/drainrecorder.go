@@ -22,11 +22,10 @@ type recorder struct {
 
 // podRecord is the life of one incarnation of a pod.
 type podRecord struct {
-	node        string
-	ready       bool
-	terminating bool
-	evicted     bool // by the eviction endpoint, which leaves a condition
-	gone        time.Time
+	node    string
+	ready   bool
+	evicted bool // by the eviction endpoint, which leaves a condition
+	gone    time.Time
 }
 
 func newRecorder(now func() time.Time) *recorder {
@@ -66,7 +65,6 @@ func (r *recorder) see(obj any, gone bool) {
 		r.pods[pod.UID] = p
 	}
 	p.node = pod.Spec.NodeName
-	p.terminating = p.terminating || pod.DeletionTimestamp != nil
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
 			p.ready = c.Status == corev1.ConditionTrue
@@ -104,11 +102,6 @@ func (r *recorder) alive() int { return r.count(func(p *podRecord) bool { return
 // left counts the pods on these Nodes that are not gone.
 func (r *recorder) left(nodes []string) int {
 	return r.count(func(p *podRecord) bool { return p.gone.IsZero() && slices.Contains(nodes, p.node) })
-}
-
-// leaving counts the pods on these Nodes that are terminating or gone.
-func (r *recorder) leaving(nodes []string) int {
-	return r.count(func(p *podRecord) bool { return (p.terminating || !p.gone.IsZero()) && slices.Contains(nodes, p.node) })
 }
 
 // evictedElsewhere counts the pods that were evicted from other Nodes than these.

@@ -25,10 +25,6 @@ func TestTheRecorderTellsIncarnationsOfAPodApart(t *testing.T) {
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
 	byAPI := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
 	byScheduler := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "PreemptionByScheduler"}
-	terminating := func(p *corev1.Pod) *corev1.Pod {
-		p.DeletionTimestamp = &metav1.Time{Time: now}
-		return p
-	}
 	drained := []string{"n1", "n2"}
 
 	r.see(podOn("n1", "web-0", "first", ready), false)
@@ -36,7 +32,7 @@ func TestTheRecorderTellsIncarnationsOfAPodApart(t *testing.T) {
 	r.see(podOn("n1", "web-2", "two"), false)
 	counts := func() map[string]int {
 		return map[string]int{
-			"ready": r.ready(drained), "left": r.left(drained), "leaving": r.leaving(drained), "alive": r.alive(),
+			"ready": r.ready(drained), "left": r.left(drained), "alive": r.alive(),
 			"wrong": r.evictedElsewhere(drained),
 		}
 	}
@@ -46,20 +42,20 @@ func TestTheRecorderTellsIncarnationsOfAPodApart(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	compare("at the start", map[string]int{"ready": 2, "left": 3, "leaving": 0, "alive": 3, "wrong": 0})
+	compare("at the start", map[string]int{"ready": 2, "left": 3, "alive": 3, "wrong": 0})
 
-	r.see(terminating(podOn("n1", "web-0", "first", ready, byAPI)), false)
-	compare("evicted from a drained Node", map[string]int{"ready": 2, "left": 3, "leaving": 1, "alive": 3, "wrong": 0})
+	r.see(podOn("n1", "web-0", "first", ready, byAPI), false)
+	compare("evicted from a drained Node", map[string]int{"ready": 2, "left": 3, "alive": 3, "wrong": 0})
 	now = at(500)
 	r.see(cache.DeletedFinalStateUnknown{Obj: podOn("n1", "web-0", "first", ready, byAPI)}, true)
 	r.see(podOn("n3", "web-0", "second", ready), false)
 	r.see(podOn("n3", "other", "preempted", byScheduler), false)
-	compare("created again elsewhere", map[string]int{"ready": 1, "left": 2, "leaving": 1, "alive": 4, "wrong": 0})
+	compare("created again elsewhere", map[string]int{"ready": 1, "left": 2, "alive": 4, "wrong": 0})
 
-	r.see(terminating(podOn("n3", "web-0", "second", ready, byAPI)), false)
+	r.see(podOn("n3", "web-0", "second", ready, byAPI), false)
 	now = at(900)
 	r.see(podOn("n3", "web-0", "second", ready, byAPI), true)
-	compare("evicted from a Node that is not drained", map[string]int{"ready": 1, "left": 2, "leaving": 1, "alive": 3, "wrong": 1})
+	compare("evicted from a Node that is not drained", map[string]int{"ready": 1, "left": 2, "alive": 3, "wrong": 1})
 	if got := r.lastGone(drained); !got.Equal(at(500)) {
 		t.Errorf("the last pod of the drained Nodes went at %s, want %s", got, at(500))
 	}

@@ -38,7 +38,6 @@ type scenario struct {
 	readyAfter  time.Duration // how long a pod takes to get ready
 	owner       owner
 	budget      budget
-	killed      bool // the drain runs in a process of its own, which is killed half way and started again
 	// script runs beside the drain; nil for none.
 	script func(ctx context.Context, s *scene, round int) error
 }
@@ -67,10 +66,6 @@ func scenarios() []scenario {
 		{
 			number: 5, title: "half of a StatefulSet's 10 pods are deleted and created again elsewhere while a budget is closed", arms: pair,
 			nodes: 1, pods: 10, termination: 2 * time.Second, owner: statefulSet, budget: closedBudget, script: recreateElsewhere,
-		},
-		{
-			number: 6, title: "the process is killed when half of 100 pods are terminating, and started again", arms: pair,
-			nodes: 1, pods: 100, termination: termination, killed: true,
 		},
 	}
 }

@@ -43,7 +43,7 @@ func (b beside) stop(t *trial, failed error) error {
 		return failed
 	}
 	cpu, words, err := b.Stop()
-	t.say("floor: %s", words)
+	t.printf("floor: %s", words)
 	t.Figures["floor cpu"] = cpu
 	return errors.Join(failed, err)
 }

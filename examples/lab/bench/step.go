@@ -99,7 +99,7 @@ func (t *trial) step(ctx context.Context, s step) error {
 	if first := firstDeletion(events); !first.IsZero() {
 		t.Figures[s.name+" work"] = (took - first.Sub(start)).Seconds()
 	}
-	t.say("step %s took %.1fs", s.name, took.Seconds())
+	t.printf("step %s took %.1fs", s.name, took.Seconds())
 	return nil
 }
 

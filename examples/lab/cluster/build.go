@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/machinist-dev/machinist/examples/lab/internal/gobuild"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 // Binaries are the paths of the programs of a control plane.
@@ -72,30 +73,30 @@ func buildArgs(p program, out string) []string {
 const buildPrefix = ".unfinished-"
 
 // Build returns the programs of the control plane. It builds them if they are not in the user's cache directory
-// (os.UserCacheDir, in machinist/controlplane). A build takes minutes and prints a line to progress every ten seconds;
+// (os.UserCacheDir, in machinist/controlplane). A build takes minutes and prints a line to the log every ten seconds;
 // nil prints nothing. Processes that build at the same time wait for each other. Errors match ErrNoSource when the
 // sources are missing. The build ends with ctx. The environment variable SourceVar selects other sources.
-func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
-	return buildWith(ctx, newSay(progress))
+func Build(ctx context.Context, log io.Writer) (Binaries, error) {
+	return buildWith(ctx, progress.New(log, "controlplane"))
 }
 
 // BuildFrom is Build with the sources in a folder: a copy of examples/lab/bin whose go.mod may require another release of
 // Kubernetes. Each release has its own place in the cache. The folder may lack kwok, which compiles with one minor version of Kubernetes
 // only: then that of the checkout is used, which works as a client of other versions.
-func BuildFrom(ctx context.Context, source string, progress io.Writer) (Binaries, error) {
-	return buildFrom(ctx, source, newSay(progress))
+func BuildFrom(ctx context.Context, source string, log io.Writer) (Binaries, error) {
+	return buildFrom(ctx, source, progress.New(log, "controlplane"))
 }
 
-func buildWith(ctx context.Context, say say) (Binaries, error) {
+func buildWith(ctx context.Context, printf progress.Printf) (Binaries, error) {
 	source, err := sourceDir(ctx)
 	if err != nil {
 		return Binaries{}, err
 	}
-	return buildFrom(ctx, source, say)
+	return buildFrom(ctx, source, printf)
 }
 
-func buildFrom(ctx context.Context, source string, say say) (Binaries, error) {
-	built, err := buildSource(ctx, source, say)
+func buildFrom(ctx context.Context, source string, printf progress.Printf) (Binaries, error) {
+	built, err := buildSource(ctx, source, printf)
 	if err != nil || built.Kwok != "" {
 		return built, err
 	}
@@ -103,13 +104,13 @@ func buildFrom(ctx context.Context, source string, say say) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, err
 	}
-	own, err := buildSource(ctx, ours, say)
+	own, err := buildSource(ctx, ours, printf)
 	built.Kwok = own.Kwok
 	return built, err
 }
 
 // buildSource builds the programs in source, unless they are in the cache.
-func buildSource(ctx context.Context, source string, say say) (Binaries, error) {
+func buildSource(ctx context.Context, source string, printf progress.Printf) (Binaries, error) {
 	all, err := programs(source)
 	if err != nil {
 		return Binaries{}, err
@@ -126,7 +127,7 @@ func buildSource(ctx context.Context, source string, say say) (Binaries, error) 
 	if built, ok := binariesIn(dir, all); ok {
 		return built, nil
 	}
-	unlock, err := lockFile(ctx, filepath.Join(root, "lock"), say)
+	unlock, err := lockFile(ctx, filepath.Join(root, "lock"), printf)
 	if err != nil {
 		return Binaries{}, err
 	}
@@ -134,7 +135,7 @@ func buildSource(ctx context.Context, source string, say say) (Binaries, error) 
 	if built, ok := binariesIn(dir, all); ok {
 		return built, nil
 	}
-	if err := buildInto(ctx, source, root, dir, say); err != nil {
+	if err := buildInto(ctx, source, root, dir, printf); err != nil {
 		return Binaries{}, fmt.Errorf("build the control plane's binaries: %w", err)
 	}
 	built, _ := binariesIn(dir, all)
@@ -172,7 +173,7 @@ func binariesIn(dir string, all []program) (Binaries, bool) {
 
 // buildInto builds the programs one by one, because linking two at once needs 6 GB, and then gives the directory its
 // final name. The caller holds the lock, so other unfinished builds belong to no process.
-func buildInto(ctx context.Context, source, root, dir string, say say) error {
+func buildInto(ctx context.Context, source, root, dir string, printf progress.Printf) error {
 	if abandoned, err := filepath.Glob(filepath.Join(root, buildPrefix+"*")); err == nil {
 		for _, path := range abandoned {
 			_ = os.RemoveAll(path)
@@ -187,7 +188,7 @@ func buildInto(ctx context.Context, source, root, dir string, say say) error {
 	if err := errors.Join(os.Mkdir(out, 0o755), os.Mkdir(scratch, 0o755)); err != nil {
 		return err
 	}
-	say("building etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok; " +
+	printf("building etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok; " +
 		"this happens once and takes a few minutes")
 	all, err := programs(source)
 	if err != nil {
@@ -195,21 +196,21 @@ func buildInto(ctx context.Context, source, root, dir string, say say) error {
 	}
 	start := time.Now()
 	for _, p := range all {
-		if err := buildOne(ctx, source, filepath.Join(out, p.name), scratch, p, say); err != nil {
+		if err := buildOne(ctx, source, filepath.Join(out, p.name), scratch, p, printf); err != nil {
 			return err
 		}
 	}
 	if err := os.Rename(out, dir); err != nil {
 		return err
 	}
-	say("built in %s, kept in %s", time.Since(start).Round(time.Second), dir)
+	printf("built in %s, kept in %s", time.Since(start).Round(time.Second), dir)
 	return nil
 }
 
 // buildOne sets the go command's directory for temporary files, because an interrupted go command does not always
 // remove them.
-func buildOne(ctx context.Context, source, out, scratch string, p program, say say) error {
+func buildOne(ctx context.Context, source, out, scratch string, p program, printf progress.Printf) error {
 	cmd := goCommand(ctx, source, buildArgs(p, out)...)
 	cmd.Env = append(cmd.Env, "GOTMPDIR="+scratch)
-	return gobuild.Run(ctx, cmd, p.name, say)
+	return gobuild.Run(ctx, cmd, p.name, printf)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 func TestTheCacheKeyChangesWithTheSourcesAndWithNothingElse(t *testing.T) {
@@ -75,20 +77,20 @@ func TestAVariableSelectsOtherSources(t *testing.T) {
 
 func TestOnlyOneProcessBuildsAtATimeAndAnotherWaitsUntilItsContextEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lockFile(t.Context(), path, newSay(nil))
+	unlock, err := lockFile(t.Context(), path, progress.New(nil, "controlplane"))
 	require.NoError(t, err)
 
 	impatient, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped waiting")
 	cancel(stopped)
 	var messages bytes.Buffer
-	_, err = lockFile(impatient, path, newSay(&messages))
+	_, err = lockFile(impatient, path, progress.New(&messages, "controlplane"))
 	require.ErrorIs(t, err, stopped)
 	require.Contains(t, messages.String(), "another process is building")
 
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		second, err := lockFile(t.Context(), path, newSay(nil))
+		second, err := lockFile(t.Context(), path, progress.New(nil, "controlplane"))
 		if err != nil {
 			t.Error(err)
 			return
@@ -108,7 +110,7 @@ func TestABuildThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 	abandoned := filepath.Join(root, buildPrefix+"1")
 	require.NoError(t, os.Mkdir(abandoned, 0o755))
 
-	err := buildInto(t.Context(), source, root, filepath.Join(root, "done"), newSay(nil))
+	err := buildInto(t.Context(), source, root, filepath.Join(root, "done"), progress.New(nil, "controlplane"))
 	require.ErrorContains(t, err, "undefined: nonsense")
 	require.Empty(t, namesIn(t, root))
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 // ErrStopped is matched by the errors of a stopped ControlPlane.
@@ -22,7 +24,7 @@ type ControlPlane struct {
 	layout
 
 	opts     Options
-	say      say
+	printf      progress.Printf
 	binaries Binaries
 	prober   *http.Client
 	lifeline *lifeline
@@ -44,21 +46,21 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("start a control plane: %w", err)
 	}
-	say := newSay(opts.Log)
-	binaries, err := buildWith(ctx, say)
+	printf := progress.New(opts.Log, "controlplane")
+	binaries, err := buildWith(ctx, printf)
 	if err != nil {
 		return nil, fmt.Errorf("start a control plane: %w", err)
 	}
 	begin := time.Now()
-	cp, err := startOnce(ctx, opts, say, binaries)
+	cp, err := startOnce(ctx, opts, printf, binaries)
 	for try := 1; errors.Is(err, errPortTaken) && try < startTries; try++ {
-		say("another process took a port, trying others")
-		cp, err = startOnce(ctx, opts, say, binaries)
+		printf("another process took a port, trying others")
+		cp, err = startOnce(ctx, opts, printf, binaries)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start a control plane: %w", err)
 	}
-	say("ready after %s at %s", time.Since(begin).Round(10*time.Millisecond), cp.serverURL())
+	printf("ready after %s at %s", time.Since(begin).Round(10*time.Millisecond), cp.serverURL())
 	return cp, nil
 }
 
@@ -66,8 +68,8 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 // its use; control planes that start at the same time choose from the same range.
 const startTries = 3
 
-func startOnce(ctx context.Context, opts Options, say say, binaries Binaries) (*ControlPlane, error) {
-	cp, err := prepare(opts, say, binaries)
+func startOnce(ctx context.Context, opts Options, printf progress.Printf, binaries Binaries) (*ControlPlane, error) {
+	cp, err := prepare(opts, printf, binaries)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func startOnce(ctx context.Context, opts Options, say say, binaries Binaries) (*
 }
 
 // prepare writes all files and creates the lifeline; only the sweeper runs yet.
-func prepare(opts Options, say say, binaries Binaries) (*ControlPlane, error) {
+func prepare(opts Options, printf progress.Printf, binaries Binaries) (*ControlPlane, error) {
 	parent := opts.Dir
 	if parent == "" {
 		parent = os.TempDir()
@@ -88,7 +90,7 @@ func prepare(opts Options, say say, binaries Binaries) (*ControlPlane, error) {
 		return nil, err
 	}
 	cp := &ControlPlane{
-		layout: files, opts: opts, say: say, binaries: binaries,
+		layout: files, opts: opts, printf: printf, binaries: binaries,
 		died:    make(chan error, 1),
 		running: map[Component]*process{}, kubelets: map[string]*Kubelet{},
 	}
@@ -128,7 +130,7 @@ func (cp *ControlPlane) startAll(ctx context.Context) error {
 			if err := cp.waitReady(ctx, p, cp.probeURL(p.component)); err != nil {
 				return err
 			}
-			cp.say("%s is ready (%s)", p.component, time.Since(begin).Round(10*time.Millisecond))
+			cp.printf("%s is ready (%s)", p.component, time.Since(begin).Round(10*time.Millisecond))
 		}
 	}
 	if p, ok := cp.running[ControllerManager]; ok {

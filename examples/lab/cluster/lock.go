@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 const lockPoll = 200 * time.Millisecond
@@ -16,7 +18,7 @@ const lockPoll = 200 * time.Millisecond
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // lockFile waits until this process alone holds the lock. The kernel lets go of it when the process ends.
-func lockFile(ctx context.Context, path string, say say) (unlock func(), err error) {
+func lockFile(ctx context.Context, path string, printf progress.Printf) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the build lock: %w", err)
@@ -33,7 +35,7 @@ func lockFile(ctx context.Context, path string, say say) (unlock func(), err err
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		if first {
-			say("another process is building, waiting for it (a few minutes)")
+			printf("another process is building, waiting for it (a few minutes)")
 		}
 		select {
 		case <-ctx.Done():

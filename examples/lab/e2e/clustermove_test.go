@@ -25,7 +25,7 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/measure"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 	"github.com/machinist-dev/machinist/examples/lab/rights"
 )
 
@@ -124,7 +124,7 @@ func (w *world) nodeUIDs() map[string]types.UID {
 // clusterctl moves a Cluster between two control planes while our manager and our provider run on both. Nothing is made twice, and no
 // Node is cordoned, drained or deleted.
 func TestE2EAClusterIsMovedWhileOurManagersRun(t *testing.T) {
-	clusterctl, err := arm.BuildClusterctl(t.Context(), measure.NewSay(os.Stderr, "move"))
+	clusterctl, err := arm.BuildClusterctl(t.Context(), progress.New(os.Stderr, "move"))
 	require.NoError(t, err)
 	from, to := newManagementCluster(t), newManagementCluster(t)
 	nodes := from.plane.Kubeconfig() // the first one is the workload cluster too

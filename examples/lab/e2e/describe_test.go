@@ -22,17 +22,17 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/measure"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 // TestE2EClusterctlDescribesOurMachinesAsItDescribesThoseOfClusterAPI has Cluster API's manager make a Machine of a
 // MachineDeployment, gives it a twin that our manager leads from its birth, and has clusterctl describe both: the twin must have every
 // condition that the other has, with the same status and reason, and none that is Unknown.
 func TestE2EClusterctlDescribesOurMachinesAsItDescribesThoseOfClusterAPI(t *testing.T) {
-	say := measure.NewSay(os.Stderr, "describe")
-	program, err := arm.BuildCAPI(t.Context(), say)
+	printf := progress.New(os.Stderr, "describe")
+	program, err := arm.BuildCAPI(t.Context(), printf)
 	require.NoError(t, err)
-	clusterctl, err := arm.BuildClusterctl(t.Context(), say)
+	clusterctl, err := arm.BuildClusterctl(t.Context(), printf)
 	require.NoError(t, err)
 	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr}) // its own: no other test can have a second manager
 	require.NoError(t, err)

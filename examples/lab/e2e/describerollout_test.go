@@ -19,7 +19,7 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/measure"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 // rollingOutIs waits until the condition RollingOut of a deployment has a status, and the status is that of its generation.
@@ -59,10 +59,10 @@ func (w *world) saidAll(d *unstructured.Unstructured, replicas int64) {
 // middle of a rollout, which a provider holds up, and finish it: clusterctl must show the same conditions, with the same status and reason,
 // during the rollout and after it.
 func TestE2EClusterctlDescribesOurRolloutsAsItDescribesThoseOfClusterAPI(t *testing.T) {
-	say := measure.NewSay(os.Stderr, "describe")
-	program, err := arm.BuildCAPI(t.Context(), say)
+	printf := progress.New(os.Stderr, "describe")
+	program, err := arm.BuildCAPI(t.Context(), printf)
 	require.NoError(t, err)
-	clusterctl, err := arm.BuildClusterctl(t.Context(), say)
+	clusterctl, err := arm.BuildClusterctl(t.Context(), printf)
 	require.NoError(t, err)
 	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr}) // its own: no other test can have a second manager
 	require.NoError(t, err)

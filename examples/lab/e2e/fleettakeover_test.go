@@ -28,7 +28,7 @@ import (
 
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
-	"github.com/machinist-dev/machinist/examples/lab/measure"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 // handedOver is how many Machines change hands.
@@ -121,7 +121,7 @@ func (w *world) scaled(d *unstructured.Unstructured, replicas int64) {
 // manager and ours.
 func handOver(t *testing.T) (w *world, d *unstructured.Unstructured, theirs, ours func() (stop func())) {
 	t.Helper()
-	program, err := arm.BuildCAPI(t.Context(), measure.NewSay(os.Stderr, "takeover"))
+	program, err := arm.BuildCAPI(t.Context(), progress.New(os.Stderr, "takeover"))
 	require.NoError(t, err)
 	plane, err := cluster.Start(t.Context(), cluster.Options{Log: os.Stderr, PodTermination: time.Second})
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 // The modules below the root: the laboratory, and the control plane's programs.
@@ -44,6 +45,7 @@ type measurement struct {
 	pinned     goMod
 	servers    []server
 	log        io.Writer
+	printf     progress.Printf
 }
 
 // newMeasurement makes the folder for copies. The caller calls remove.
@@ -52,7 +54,7 @@ func newMeasurement(ctx context.Context, log io.Writer) (*measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measurement{root: strings.TrimSpace(string(checkout)), log: log}
+	m := &measurement{root: strings.TrimSpace(string(checkout)), log: log, printf: progress.New(log, "skew")}
 	if err := goJSON(ctx, m.root, &m.pinned, "mod", "edit", "-json"); err != nil {
 		return nil, err
 	}
@@ -65,10 +67,6 @@ func newMeasurement(ctx context.Context, log io.Writer) (*measurement, error) {
 
 func (m *measurement) remove() { _ = os.RemoveAll(m.work) }
 
-func (m *measurement) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(m.log, "skew: "+format+"\n", args...)
-}
-
 // makeServers builds the control planes one after the other.
 func (m *measurement) makeServers(ctx context.Context, minors []string) error {
 	for _, minor := range minors {
@@ -80,12 +78,12 @@ func (m *measurement) makeServers(ctx context.Context, minors []string) error {
 		if err != nil {
 			return fmt.Errorf("take the programs of Kubernetes v%s: %w", v, err)
 		}
-		m.say("the control plane of Kubernetes v%s", v)
+		m.printf("the control plane of Kubernetes v%s", v)
 		built, err := cluster.BuildFrom(ctx, source, m.log)
 		if err != nil {
 			return err
 		}
-		m.say("Kubernetes v%s is in %s", v, filepath.Dir(built.ControlPlane))
+		m.printf("Kubernetes v%s is in %s", v, filepath.Dir(built.ControlPlane))
 		m.servers = append(m.servers, server{version: v, source: source})
 	}
 	return nil
@@ -187,7 +185,7 @@ func (m *measurement) copyWith(ctx context.Context, minor string) (library, erro
 // measure runs all tests of a row.
 func (m *measurement) measure(ctx context.Context, lib library) (row, error) {
 	r := row{library: lib}
-	m.say("controller-runtime %s, Kubernetes modules %s: the root module", lib.runtime, lib.kubernetes)
+	m.printf("controller-runtime %s, Kubernetes modules %s: the root module", lib.runtime, lib.kubernetes)
 	var err error
 	if r.unit, err = m.test(ctx, lib.dir, nil, "-skip", pinnedTests, "./..."); err != nil {
 		return r, err
@@ -197,7 +195,7 @@ func (m *measurement) measure(ctx context.Context, lib library) (row, error) {
 			r.ends = append(r.ends, outcome{})
 			continue
 		}
-		m.say("controller-runtime %s: end to end on Kubernetes v%s", lib.runtime, s.version)
+		m.printf("controller-runtime %s: end to end on Kubernetes v%s", lib.runtime, s.version)
 		o, err := m.test(ctx, filepath.Join(lib.dir, filepath.FromSlash(lab)), []string{cluster.SourceVar + "=" + s.source},
 			"-count=1", "-tags=e2e", "-run", "^("+strings.Join(endToEnd(), "|")+")$", "./e2e")
 		if err != nil {

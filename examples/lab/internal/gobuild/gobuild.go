@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 
 // Run runs a go command with -v, because the names of compiled packages show the progress, and prints a line every ten seconds. what names
 // the program that is built. It ends with ctx, or with this process.
-func Run(ctx context.Context, cmd *exec.Cmd, what string, say func(format string, args ...any)) error {
+func Run(ctx context.Context, cmd *exec.Cmd, what string, printf progress.Printf) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopWait
 	stderr, err := cmd.StderrPipe()
@@ -32,7 +34,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, what string, say func(format string
 	}
 	var seen compiled
 	stop := Every(aliveEvery, func(elapsed time.Duration) {
-		say("still building %s: %s, %s", what, elapsed.Round(time.Second), &seen)
+		printf("still building %s: %s, %s", what, elapsed.Round(time.Second), &seen)
 	})
 	defer stop()
 	if err := runTied(cmd, func() { seen.read(stderr) }); err != nil {
