@@ -34,7 +34,8 @@ const usage = `lab runs a real Kubernetes control plane on this computer, and me
   go run -C examples/lab . up             start a control plane, and stop it on Ctrl-C
   go run -C examples/lab . demo           with Machinist's operator at work on it, and what to try
   go run -C examples/lab . build          only build its programs, which happens once and takes minutes
-  go run -C examples/lab . bench KIND     what this library costs beside its peers: machine, set, rollout, health, fleet, pool, drain
+  go run -C examples/lab . bench KIND     what this library costs beside its peers: machine, set, rollout, health, fleet, pool, drain,
+                                          gardener
   go run -C examples/lab . skew           with which releases of Kubernetes and controller-runtime this library works
 
 etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the real ones. kwok plays the kubelets:

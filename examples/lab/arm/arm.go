@@ -15,25 +15,26 @@ import (
 
 // The managers.
 const (
-	Ours = "ours"
-	CAPI = "capi"
+	Ours     = "ours"
+	CAPI     = "capi"
+	Gardener = "gardener"
 )
 
 // DefaultLimits are the flags of an arm for Cluster API's default client limits, in requests a second, for the cluster of the Machines and
-// for that of the Nodes, with bursts of 2 and 1.5 times that.
+// for that of the Nodes, with bursts of 2 and 1.5 times that. Ours finds Nodes by the kubeconfig Secret of their Cluster, as Cluster API does.
 func DefaultLimits(name string) []string {
 	if name == CAPI {
 		return nil
 	}
-	return []string{"--kube-api-qps=100", "--workload-api-qps=20"}
+	return []string{"--workload-clusters", "--kube-api-qps=100", "--workload-api-qps=20"}
 }
 
-// NoLimits are the flags of an arm without client limits.
+// NoLimits are those of an arm without client limits.
 func NoLimits(name string) []string {
 	if name == CAPI {
 		return []string{"--kube-api-qps=-1", "--clustercache-client-qps=-1"}
 	}
-	return []string{"--kube-api-qps=-1", "--workload-api-qps=-1"}
+	return []string{"--workload-clusters", "--kube-api-qps=-1", "--workload-api-qps=-1"}
 }
 
 const (
@@ -54,6 +55,8 @@ func Build(ctx context.Context, names []string, dir string, printf progress.Prin
 		switch name {
 		case CAPI:
 			built[name], err = BuildCAPI(ctx, printf)
+		case Gardener:
+			built[name], err = buildGardener(ctx, dir, printf)
 		case Ours:
 			built[name], err = buildOurs(ctx, dir)
 		}
@@ -82,8 +85,7 @@ type Manager struct {
 	Agent string
 }
 
-// Start starts an arm with more flags, and returns when it is ready. Ours finds Nodes by the kubeconfig Secret of their Cluster, as that of
-// Cluster API does. The caller must call Stop.
+// Start starts an arm with more flags, and returns when it is ready. The caller must call Stop.
 func Start(ctx context.Context, built Programs, name string, plane *cluster.ControlPlane, flags ...string) (*Manager, error) {
 	var ports [3]int
 	for i := range ports {
@@ -97,14 +99,20 @@ func Start(ctx context.Context, built Programs, name string, plane *cluster.Cont
 		ready: "http://" + address(0) + "/readyz", metrics: "http://" + address(1) + "/metrics", heap: "http://" + address(2) + heapPath,
 	}}
 	var err error
-	if name == CAPI {
+	switch name {
+	case CAPI:
 		m.Agent = CAPIAgent
 		m.Process, err = StartCAPI(built[name], plane, append(flags,
 			"--health-addr="+address(0), "--diagnostics-address="+address(1), "--profiler-address="+address(2))...)
-	} else {
+	case Gardener: // one port for all
+		m.Agent = Gardener + "/"
+		m.probes = probes{ready: "http://" + address(0) + "/healthz", metrics: "http://" + address(0) + "/metrics",
+			heap: "http://" + address(0) + heapPath}
+		m.Process, err = startGardener(built[name], plane, ports[0], flags)
+	default:
 		m.Agent = ourAgent
 		log := filepath.Join(plane.Dir(), fmt.Sprintf("manager-%d.log", ports[0]))
-		m.Process, err = measure.StartProcess("our manager", log, nil, built[name], append(flags, "--workload-clusters",
+		m.Process, err = measure.StartProcess("our manager", log, nil, built[name], append(flags,
 			"--kubeconfig="+plane.Kubeconfig(), "--health-probe-bind-address="+address(0), "--metrics-bind-address="+address(1),
 			"--metrics-secure=false", "--profiler-address="+address(2))...)
 	}
@@ -173,7 +181,7 @@ func (g Group) sum(of func(*Manager) (float64, error)) (sum float64, err error) 
 	return sum, err
 }
 
-// PeakMemory is the sum of what each has occupied at most, 0 where the system does not tell.
+// PeakMemory is the sum of what each has occupied at most, 0 where the system does not report it.
 func (g Group) PeakMemory() (bytes float64) {
 	for _, m := range g {
 		one, _ := m.PeakMemory()

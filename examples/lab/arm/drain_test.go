@@ -33,8 +33,8 @@ func TestStartDrainer(t *testing.T) {
 }
 
 func TestLimitsAreThoseOfClusterAPIOnBothSidesOrNone(t *testing.T) {
-	require.Equal(t, []string{"--kube-api-qps=100", "--workload-api-qps=20"}, DefaultLimits(Ours))
+	require.Equal(t, []string{"--workload-clusters", "--kube-api-qps=100", "--workload-api-qps=20"}, DefaultLimits(Ours))
 	require.Empty(t, DefaultLimits(CAPI))
-	require.Equal(t, []string{"--kube-api-qps=-1", "--workload-api-qps=-1"}, NoLimits(Ours))
+	require.Equal(t, []string{"--workload-clusters", "--kube-api-qps=-1", "--workload-api-qps=-1"}, NoLimits(Ours))
 	require.Equal(t, []string{"--kube-api-qps=-1", "--clustercache-client-qps=-1"}, NoLimits(CAPI))
 }

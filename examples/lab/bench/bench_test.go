@@ -23,7 +23,7 @@ import (
 
 func TestWrongFlagsAreNamedBeforeAnythingIsBuilt(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                    "there are [machine set rollout health fleet pool drain]",
+		"":                                    "there are [machine set rollout health fleet pool drain gardener]",
 		"cluster":                             `no benchmark "cluster"`,
 		"machine -x":                          "-x",
 		"machine now":                         `unexpected argument "now"`,

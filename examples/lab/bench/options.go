@@ -30,7 +30,7 @@ times of the same run.
 
 The last lines of standard output (of standard error with -o json) are, one for each case,
   %[1]s-bench: case=… figure ours=… capi=… ratio=… (<=0.50 met) | …
-medians of all rounds; "-" is what was not measured. A target that was missed is said and is no failure of the run.
+medians of all rounds; "-" is what was not measured. A target that was missed is shown and is no failure of the run.
 
 Progress goes to standard error. Ctrl-C stops and removes everything, and prints what was measured so far. The first run builds the control
 plane and Cluster API's manager, which takes minutes; both are kept in the user's cache directory.
@@ -82,7 +82,7 @@ func Names() []string {
 }
 
 func kinds() []kind {
-	return []kind{machines(), set(), rollout(), health(), fleet(), pool(), drains()}
+	return []kind{machines(), set(), rollout(), health(), fleet(), pool(), drains(), gardener()}
 }
 
 func managers() []string { return []string{string(arm.Ours), string(arm.CAPI)} }
