@@ -119,7 +119,7 @@ func (in *input) folder(dir string) ([]document, error) {
 	return documents, errors.Join(append(errs, err)...)
 }
 
-// templateAction matches a text of which a line or a value begins with an action of Go's templates. A description that only speaks of one
+// templateAction matches a text of which a line or a value begins with an action of Go's templates. A description that only mentions one
 // does not count.
 var templateAction = regexp.MustCompile(`(?m)^[ \t-]*(\S+: +)?["']?\{\{`)
 

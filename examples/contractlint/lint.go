@@ -84,10 +84,10 @@ func (r *result) crd(d document, o options) {
 		r.skip(d, d.GetName(), "it has no group: a patch and not a whole CustomResourceDefinition")
 		return
 	}
-	role, doubtful := o.roles.tell(gk, &d)
+	role, doubtful := o.roles.guess(gk, &d)
 	switch {
 	case doubtful:
-		r.skip(d, d.GetName(), fmt.Sprintf("%s is called like an object of role %s and has none of its fields: to judge it, say -role %s=%s",
+		r.skip(d, d.GetName(), fmt.Sprintf("%s is called like an object of role %s and has none of its fields: to judge it, give -role %s=%s",
 			gk.Kind, role, gk.Kind, role))
 		return
 	case role == "":
@@ -97,10 +97,10 @@ func (r *result) crd(d document, o options) {
 	r.Checked = append(r.Checked, checked{Name: d.GetName(), Source: d.source(), Report: conformance.CheckCRD(d.Unstructured, role)})
 }
 
-// tell returns the role of a kind, zero when it has none: what a person says, or a guess by its group and name. A guess that
+// guess returns the role of a kind, zero when it has none: what a person gives, or a guess by its group and name. A guess that
 // nothing in the kind's CRD bears out is doubtful. The CRD is nil when it is not in the input.
-func (r *roles) tell(gk schema.GroupKind, crd *document) (role conformance.Role, doubtful bool) {
-	if role, said := r.of(gk); said {
+func (r *roles) guess(gk schema.GroupKind, crd *document) (role conformance.Role, doubtful bool) {
+	if role, given := r.of(gk); given {
 		return role, false
 	}
 	role, ok := conformance.RoleOf(gk, crd != nil && labelled(*crd))
@@ -112,18 +112,18 @@ func (r *result) object(d document, crds map[schema.GroupKind]*document, o optio
 	gvk := d.GroupVersionKind()
 	crd := crds[gvk.GroupKind()]
 	name := nameOf(d)
-	role, doubtful := o.roles.tell(gvk.GroupKind(), crd)
-	_, said := o.roles.of(gvk.GroupKind())
+	role, doubtful := o.roles.guess(gvk.GroupKind(), crd)
+	_, given := o.roles.of(gvk.GroupKind())
 	switch {
 	case doubtful:
 		r.skip(d, name, "the role of its kind is doubtful")
-	case role == "" && said:
-		r.skip(d, name, "its kind is said to have no role")
+	case role == "" && given:
+		r.skip(d, name, "its kind is given no role")
 	case role == "":
 	case crd != nil && labelled(*crd):
 		r.labelled(d, name, *crd, role)
 	case o.contract == "":
-		r.skip(d, name, "no CRD with a contract label in the input says by which contract to judge it: add the CRD, or say -contract")
+		r.skip(d, name, "no CRD with a contract label in the input names the contract to judge it by: add the CRD, or give -contract")
 	default:
 		report := conformance.CheckObject(d.Unstructured, role, o.contract)
 		r.Checked = append(r.Checked, checked{Name: name, Source: d.source(), Report: report})

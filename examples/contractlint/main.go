@@ -1,9 +1,9 @@
-// Command contractlint lints the CRDs and objects of a Cluster API provider against the contract: it tells the provider's
+// Command contractlint lints the CRDs and objects of a Cluster API provider against the contract: it shows the provider's
 // author before the first user whether a Machine could ever become Running with them.
 //
 //	kustomize build path/to/provider/config/crd | go run ./examples/contractlint -
 //
-// What it knows is in package contract/conformance. This command reads files, folders and standard input.
+// Its rules are in package contract/conformance. This command reads files, folders and standard input.
 package main
 
 import (
@@ -59,7 +59,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	})
 }
 
-// perform does what the arguments say and returns the exit code.
+// perform does what the arguments ask for and returns the exit code.
 func perform(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
 	if code, refused := command.Refused("contractlint", err, stderr); refused {
@@ -94,7 +94,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags := flag.NewFlagSet("contractlint", flag.ContinueOnError)
 	flags.StringVar(&o.output, "o", "text", "format of the report: text or json")
 	flags.Var(&o.roles, "role", "judge everything as this `role`, such as InfraMachine, or one kind: Kind=role or Kind.group=role, where the "+
-		"role none says not to judge it; can be repeated; the default is to tell by group and kind")
+		"with role none it is not judged; can be repeated; the default is to guess by group and kind")
 	version := flags.String("contract", "",
 		"the contract `version` of objects whose CRD is not in the input, such as v1beta2; without it they are not judged")
 	flags.BoolVar(&o.strict, "strict", false, "exit 1 for a SHOULD too")
@@ -113,17 +113,17 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	return o, nil
 }
 
-// roles are what a person says of kinds: the role of all, or of one by its kind, or by its kind and group in dots. An empty role of a
-// kind says that it has none.
+// roles are what a person gives for kinds: the role of all, or of one by its kind, or by its kind and group in dots. An empty role of a
+// kind means that it has none.
 type roles struct {
 	all    conformance.Role
 	byKind map[string]conformance.Role
 }
 
-// of returns what was said of a kind.
-func (r *roles) of(gk schema.GroupKind) (role conformance.Role, said bool) {
+// of returns the role that was given for a kind.
+func (r *roles) of(gk schema.GroupKind) (role conformance.Role, given bool) {
 	for _, name := range []string{gk.String(), gk.Kind} {
-		if role, said = r.byKind[name]; said {
+		if role, given = r.byKind[name]; given {
 			return role, true
 		}
 	}

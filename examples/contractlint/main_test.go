@@ -192,7 +192,7 @@ func TestRun_ObjectsAreJudgedToo(t *testing.T) {
 	}{
 		"by the contract of the CRD beside it": {done + "---" + crd("FooMachine", v1beta1), nil, exitBroken,
 			"FooMachine default/worker-1 as InfraMachine: v1 by contract v1beta1"},
-		"not without a contract": {fooMachine + "status: {ready: true}", nil, exitOK, "add the CRD, or say -contract"},
+		"not without a contract": {fooMachine + "status: {ready: true}", nil, exitOK, "add the CRD, or give -contract"},
 		"by the contract that is asked for": {fooMachine + "status: {ready: true}", []string{"-contract", "v1beta2"}, exitBroken,
 			"status.ready is, the place of contract v1beta1"},
 		"one that was just made": {fooMachine, []string{"-contract", "v1beta2"}, exitOK, "checked 1, not judged 0: 0 MUST"},
@@ -238,7 +238,7 @@ status: {ready: "yes"}
 }
 
 func TestRun_AKindThatOnlyItsNameMakesAnInfraMachineIsNotJudged(t *testing.T) {
-	const doubt = "PooledFooMachine is called like an object of role InfraMachine and has none of its fields: to judge it, say -role " +
+	const doubt = "PooledFooMachine is called like an object of role InfraMachine and has none of its fields: to judge it, give -role " +
 		"PooledFooMachine=InfraMachine"
 	for name, c := range map[string]struct {
 		args []string

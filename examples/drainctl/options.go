@@ -53,12 +53,12 @@ Flags that kubectl drain has mean the same here. What differs, and why:
   What will never go (a budget that allows no eviction, pods that flags do not let go) stops the drain before the first
   cordon; --wait starts all the same: the way is about to be opened, or a webhook makes pods go (KubeVirt, Strimzi).
 
-Exit codes: 0 drained, or a plan that nothing permanent stands against; 1 failed; 2 wrong flags; 3 something stands in the
+Exit codes: 0 drained, or a plan that nothing blocks for ever; 1 failed; 2 wrong flags; 3 something is in the
 way for good; 4 --timeout has passed; 130 interrupted. After 4 and 130 Nodes stay cordoned, and the same command resumes.
 Flags:
 `
 
-// parse reads the command and its flags, which may stand before and after the names of Nodes. Help goes to out, and
+// parse reads the command and its flags, which may be before and after the names of Nodes. Help goes to out, and
 // flag.ErrHelp is returned.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options

@@ -18,7 +18,7 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-// Times at which a pod goes, as a plan knows them.
+// Times at which a pod goes, as a plan has them.
 const (
 	whenNow   = "now"
 	whenLater = "later"       // when something has changed that will change by itself
@@ -79,7 +79,7 @@ func (s *session) judge(snap *snapshot) *report {
 	r, never := &report{Warnings: plan.Warnings(pageNames)}, map[drain.PodRef]drain.Reason{}
 	for _, ob := range plan.Permanent(math.MaxInt) {
 		for _, pod := range ob.Pods {
-			if stands(&ob) {
+			if isPermanent(&ob) {
 				r.Blocked, never[pod] = true, ob.Reason
 			}
 		}
@@ -101,9 +101,9 @@ func (s *session) judge(snap *snapshot) *report {
 	return r
 }
 
-// stands reports whether an obstacle keeps the drain from ever ending under these flags, unless a webhook acts on the evictions.
+// isPermanent reports whether an obstacle keeps the drain from ever ending under these flags, unless a webhook acts on the evictions.
 // A finalizer does not: its controller may be about to remove it, and a plan cannot know.
-func stands(ob *drain.Blocker) bool { return ob.Reason != drain.ReasonFinalizer }
+func isPermanent(ob *drain.Blocker) bool { return ob.Reason != drain.ReasonFinalizer }
 
 func (n *nodeReport) add(d *drain.Decision, never map[drain.PodRef]drain.Reason) {
 	p := podReport{Pod: drain.RefOf(d.Pod).String(), Action: strings.ToLower(d.Intended.String()), When: whenLater, Reason: d.Reason}
@@ -158,7 +158,7 @@ func (r *report) obstacles() string {
 	var b strings.Builder
 	for _, ob := range r.InTheWay {
 		title := "May stay in the way"
-		if stands(&ob) {
+		if isPermanent(&ob) {
 			title = "In the way for good"
 		}
 		fmt.Fprintf(&b, "%s: %s: %s\n  what helps: %s\n", title, ob.Node, textOf(&ob), oneLine(ob.Remedy))

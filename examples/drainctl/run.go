@@ -170,15 +170,15 @@ type telling struct {
 
 // Evict implements runner.Evictor.
 func (t telling) Evict(ctx context.Context, pod runner.PodRef, grace *int64) error {
-	return t.told("evicting", pod, t.Evictor.Evict(ctx, pod, grace))
+	return t.report("evicting", pod, t.Evictor.Evict(ctx, pod, grace))
 }
 
 // Delete implements runner.Evictor.
 func (t telling) Delete(ctx context.Context, pod runner.PodRef, grace *int64) error {
-	return t.told("deleting", pod, t.Evictor.Delete(ctx, pod, grace))
+	return t.report("deleting", pod, t.Evictor.Delete(ctx, pod, grace))
 }
 
-func (f *follower) told(what string, pod runner.PodRef, err error) error {
+func (f *follower) report(what string, pod runner.PodRef, err error) error {
 	if err == nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()

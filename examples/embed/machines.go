@@ -47,7 +47,7 @@ func kindOf[T v1.Box](kind string, newObject func() T, list runtime.Object) cont
 	})
 }
 
-// power returns a step that switches a box on or off, unless its condition says that it is done.
+// power returns a step that switches a box on or off, unless it is done by its condition.
 func power(name string, when machine.Life, to metav1.ConditionStatus, do func(context.Context, v1.Hardware) error) machine.Step {
 	return machine.Step{Name: name, On: when, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 		b, ok := machine.ObjectAs[v1.Box](s)

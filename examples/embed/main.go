@@ -88,7 +88,7 @@ func parse(args []string, out io.Writer) (flags, error) {
 	set.BoolVar(&f.printRBAC, "print-rbac", false, "print the ClusterRole that is needed, and end")
 	set.StringVar(&f.probeAddress, "health-probe-bind-address", "0", "`address` of /healthz; 0 serves none")
 	set.StringVar(&f.metrics, "metrics-bind-address", "0", "`address` of /metrics; 0 serves none")
-	set.IntVar(&f.verbosity, "v", 0, "log verbosity; 1 tells each change of a stage")
+	set.IntVar(&f.verbosity, "v", 0, "log verbosity; 1 logs each change of a stage")
 	err := set.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(out, usage)
@@ -134,7 +134,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// unusable tells which kubeconfig files are missing or empty, because clientcmd's own error names only a variable.
+// unusable names which kubeconfig files are missing or empty, because clientcmd's own error names only a variable.
 func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	var files []string
 	for _, path := range rules.GetLoadingPrecedence() {

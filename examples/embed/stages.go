@@ -32,15 +32,15 @@ func stages() (*phases.Table[facts], error) {
 	)
 }
 
-// status sets the condition Serving, which tells what a box waits for.
+// status sets the condition Serving, which has what a box waits for.
 func status(_ context.Context, s *machine.Scope) (machine.Result, error) {
 	if s.Paused() {
 		return machine.Result{}, nil // its stage was not computed
 	}
-	says := metav1.Condition{Type: "Serving", Status: metav1.ConditionTrue, Reason: s.Phase.Reason, Message: string(s.Phase.Waiting)}
+	serving := metav1.Condition{Type: "Serving", Status: metav1.ConditionTrue, Reason: s.Phase.Reason, Message: string(s.Phase.Waiting)}
 	if s.Phase.Waiting != phases.GateNone {
-		says.Status = metav1.ConditionFalse
+		serving.Status = metav1.ConditionFalse
 	}
-	s.Assert(says)
+	s.Assert(serving)
 	return machine.Result{}, nil
 }

@@ -136,7 +136,7 @@ func (d *demonstration) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.printf("waiting for its Machines; %s/*.log say what happens", d.bin)
+	d.printf("waiting for its Machines; what happens is in %s/*.log", d.bin)
 	return d.rolledOut(ctx)
 }
 
@@ -244,7 +244,7 @@ func (d *demonstration) rolledOut(ctx context.Context) error {
 	})
 }
 
-// tries are commands that work as they stand, with what each of them shows.
+// tries are commands that work as they are, with what each of them shows.
 func tries() [][2]string {
 	return [][2]string{
 		{"kubectl get machinedeployments,machinesets,machines,nodes", "what there is"},

@@ -23,7 +23,7 @@ const classResource = "machineclasses"
 // refusedClassRetry is how long a Machine waits until its class is read again that the driver has refused: a class has no events.
 const refusedClassRetry = 15 * time.Second
 
-// readsClasses reports whether MachineClasses say what the driver makes: of Gardener those that every Machine names, and of machinist.dev
+// readsClasses reports whether MachineClasses specify what the driver makes: of Gardener those that every Machine names, and of machinist.dev
 // those that a Machine may name as its infrastructure object.
 func (o settings) readsClasses() bool { return o.Driver.IsStep() && o.Kinds.Group != api.Kubermatic }
 
@@ -69,7 +69,7 @@ func (o settings) needsClasses(has served) error {
 	return nil
 }
 
-// requestOf returns what the driver is asked for, by the group of the Machines; nil: what a Machine itself says, without credentials.
+// requestOf returns what the driver is asked for, by the group of the Machines; nil: what the Machine itself specifies, without credentials.
 func (o settings) requestOf(classes, secrets client.Reader) func(context.Context, *contract.MachineState) (provider.Request, error) {
 	switch {
 	case o.Kinds.Group == api.Gardener:
@@ -90,7 +90,7 @@ func (o settings) requestOf(classes, secrets client.Reader) func(context.Context
 	}
 }
 
-// classRequests returns requests for what classes say. One that the driver would refuse is named in the error; what it says about an
+// classRequests returns requests for what classes specify. One that the driver would refuse is named in the error; what it says about an
 // instance that exists is not judged. Without the flag that asks for them the Secrets of classes are not read. With it, an instance whose
 // class is gone is not looked for with the credentials of another account, which would not find it: it waits for the class.
 func (o settings) classRequests(classes machine.MachineClasses) func(context.Context, *contract.MachineState) (provider.Request, error) {

@@ -70,8 +70,8 @@ func clientOf(kubeconfig string, group api.Group) (client.Client, error) {
 	return client.New(cfg, client.Options{Scheme: scheme})
 }
 
-// say prints a value as JSON, or a text.
-func (c *commandFlags) say(out io.Writer, value any, text string) error {
+// print prints a value as JSON, or a text.
+func (c *commandFlags) print(out io.Writer, value any, text string) error {
 	if c.output == outputJSON {
 		return json.NewEncoder(out).Encode(value)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/describe"
 )
 
-const describeUsage = `manager describe tells what a Machine waits for, since when, and what a person can do.
+const describeUsage = `manager describe shows what a Machine waits for, since when, and what a person can do.
 
   manager describe machine NAME             on one screen
   manager describe machine NAME -o json     as JSON
@@ -77,7 +77,7 @@ func (o *describeOptions) describe(ctx context.Context, r describe.Reader, out i
 		return err
 	}
 	if o.output == outputJSON {
-		return o.say(out, m, "")
+		return o.print(out, m, "")
 	}
 	return m.Print(out, r.Now)
 }

@@ -30,7 +30,7 @@
 //	echo '{apiVersion: machinist.dev/v1beta2, kind: Machine, metadata: {name: vm1}, spec: {version: v1.36.3}}' | kubectl apply -f -
 //	kubectl get mma
 //
-// A MachineClass says what the driver makes, where its defaults do not fit. A Machine, or the template of a set or a deployment, names it
+// A MachineClass specifies what the driver makes, where its defaults do not fit. A Machine, or the template of a set or a deployment, names it
 // as its infrastructureRef; Machines of Cluster API can do so too, where the CRD of MachineClasses is installed:
 //
 //	apiVersion: machinist.dev/v1beta2
@@ -43,10 +43,10 @@
 //	metadata: {name: vm2}
 //	spec: {infrastructureRef: {apiGroup: machinist.dev, kind: MachineClass, name: small}}
 //
-// A Machine whose class is missing or refused says so in its condition InfrastructureReady; a class that was refused is read again every 15
+// A Machine whose class is missing or refused has that in its condition InfrastructureReady; a class that was refused is read again every 15
 // seconds. The Secrets of a class are read where --driver-credentials has class, and not otherwise.
 //
-// Machines of machinist.dev do not follow Cluster objects unless --clusters=always says so. With a driver as a step they need no bootstrap
+// Machines of machinist.dev do not follow Cluster objects unless --clusters=always is given. With a driver as a step they need no bootstrap
 // data. What a Machine or a template then refers to is neither read, cloned nor deleted, except for a MachineClass: of Machines of
 // machinist.dev all references, and of those of Cluster API the ones to groups that begin with "infrastructure.".
 //
@@ -89,7 +89,7 @@
 //
 // # Install
 //
-// A chart and a base for kustomize are in examples/manager/deploy, whose documentation says how they are made; the image is built from
+// A chart and a base for kustomize are in examples/manager/deploy, whose documentation describes how they are made; the image is built from
 // examples/manager/Containerfile. Take one of:
 //
 //	helm install machinist-manager examples/manager/deploy/chart --namespace machinist-system --create-namespace
@@ -102,7 +102,7 @@
 // MachineSets and MachineDeployments, and nothing else: two patches a Machine, beside their status. Cluster API's manager can have the
 // fleet back in the same way. It copies the annotations of a MachineDeployment to its MachineSets, among them the creation ledger, in which
 // this manager records what it is about to create; a MachineSet that has the ledger of another object gets a new one. Clusters and their
-// control planes still need Cluster API's controllers: without them, write what they say to the status of a Cluster. End-to-end tests show
+// control planes still need Cluster API's controllers: without them, write what they report to the status of a Cluster. End-to-end tests show
 // both directions, and that clusterctl moves a Cluster between two control planes on which this manager and its provider run: no Machine or
 // Node is made or deleted.
 //

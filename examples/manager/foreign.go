@@ -15,7 +15,7 @@ import (
 // stepInitializers is the name of the step that holds Machines of Kubermatic.
 const stepInitializers = "initializers"
 
-// foreignSteps returns steps that speak the language of the group: another system has phases of its own, and Kubermatic's Machines can be
+// foreignSteps returns steps with the phases of the group: another system has phases of its own, and Kubermatic's Machines can be
 // held by an annotation before their instance is created.
 func (o settings) foreignSteps(steps pass.Steps[*machine.Scope]) pass.Steps[*machine.Scope] {
 	switch o.Kinds.Group {

@@ -43,7 +43,7 @@ the Node. They are Cluster API's, whose CRDs and a provider must be installed an
   go run ./examples/manager orphans --driver=kwok                its instances without a Machine; it deletes nothing
   go run ./examples/manager --clusters=never                     Machines have no Cluster objects, although their CRD is installed
 
-/healthz says that the process lives, /readyz that it has read the cluster once. SIGTERM ends it cleanly.
+/healthz answers 200 while the process lives, /readyz once it has read the cluster. SIGTERM ends it cleanly.
 Exit codes: 0 ended by a signal, 1 failed, 2 wrong flags.
 
 `

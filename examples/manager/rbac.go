@@ -131,7 +131,7 @@ const shownRights = 8
 
 // checkRights asks the API server for every right that --print-rbac prints, so that a manager without them ends with a
 // clear error instead of retrying forever. It takes lookTimeout at most. If a right cannot be checked, or is for all
-// resources of a group, it is not required, because rights on some of them are enough. served tells which resources of
+// resources of a group, it is not required, because rights on some of them are enough. served reports which resources of
 // Cluster API, of machinist.dev and of other systems exist.
 func checkRights(ctx context.Context, cfg *rest.Config, o settings, served func(schema.GroupResource) bool) error {
 	client, err := authorization.NewForConfig(cfg)

@@ -95,19 +95,19 @@ func (o rolloutOptions) perform(ctx context.Context, c deployment.Commands, out 
 		if err != nil {
 			return err
 		}
-		return o.say(out, done, fmt.Sprintf("machinedeployment %s goes back to revision %d", o.name, done.Number))
+		return o.print(out, done, fmt.Sprintf("machinedeployment %s goes back to revision %d", o.name, done.Number))
 	}
-	do, said := c.Restart, "restarted"
+	do, result := c.Restart, "restarted"
 	switch o.verb {
 	case "pause":
-		do, said = c.Pause, "paused"
+		do, result = c.Pause, "paused"
 	case "resume":
-		do, said = c.Resume, "resumed"
+		do, result = c.Resume, "resumed"
 	}
 	if err := do(ctx, key); err != nil {
 		return err
 	}
-	return o.say(out, map[string]string{"name": o.name, "result": said}, "machinedeployment "+o.name+" "+said)
+	return o.print(out, map[string]string{"name": o.name, "result": result}, "machinedeployment "+o.name+" "+result)
 }
 
 func (o rolloutOptions) printHistory(history []deployment.Revision, out io.Writer) error {

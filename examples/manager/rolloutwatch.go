@@ -32,7 +32,7 @@ func (o rolloutOptions) status(ctx context.Context, c deployment.Commands, key t
 	}
 	ticker := time.NewTicker(o.interval)
 	defer ticker.Stop()
-	for said := ""; ; {
+	for last := ""; ; {
 		p, err := c.Status(ctx, key)
 		switch {
 		case ctx.Err() != nil: // the time may end during the read as well
@@ -43,11 +43,11 @@ func (o rolloutOptions) status(ctx context.Context, c deployment.Commands, key t
 			return err
 		}
 		text := strings.ReplaceAll(strings.Join(append([]string{p.Message}, p.Blocking...), "\n"), "\n", "\n  ")
-		if text != said {
-			if err := o.say(out, p, text); err != nil {
+		if text != last {
+			if err := o.print(out, p, text); err != nil {
 				return err
 			}
-			said = text
+			last = text
 		}
 		switch {
 		case p.Failed:

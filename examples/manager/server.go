@@ -21,7 +21,7 @@ import (
 // lookTimeout limits the first requests.
 const lookTimeout = 10 * time.Second
 
-// served tells which kinds exist besides Machines.
+// served has the kinds that exist besides Machines.
 type served struct {
 	clusters bool
 	rollouts bool // MachineSets and MachineDeployments

@@ -54,7 +54,7 @@ const reviewTimeout = 10 * time.Second
 // does not answer: then the metrics are needed most.
 const grantHolds, grantLasts = time.Minute, 15 * time.Minute
 
-// readers are those who may read a path: the API server knows the token of their request, and grants it to them. That is what
+// readers are those who may read a path: the API server accepts the token of their request, and grants them the path. That is what
 // controller-runtime's package metrics/filters does, which would add 24 modules to the go.mod of each project that embeds this library.
 type readers struct {
 	tokens authentication.TokenReviewInterface

@@ -285,7 +285,7 @@ func unlimited(kubeconfig string) options.Client {
 	return options.Client{Kubeconfig: kubeconfig, QPS: -1}
 }
 
-// unusable says in place of clientcmd, which speaks of a variable of its own, which kubeconfig files are missing or empty.
+// unusable names, in place of clientcmd, whose error names a variable of its own, which kubeconfig files are missing or empty.
 func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	var files []string
 	for _, path := range rules.GetLoadingPrecedence() {

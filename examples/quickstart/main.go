@@ -32,7 +32,7 @@ type options struct {
 const usage = `quickstart shows Machines from creation to deletion without a cluster: created, Running, drained, gone, replaced,
 and all rolled to another version.
   go run ./examples/quickstart -timeline story.svg         a picture of it, for a browser
-  go run ./examples/quickstart -budget-min-available 99    a budget that can never open: see what the drain says
+  go run ./examples/quickstart -budget-min-available 99    a budget that can never open: see what the drain reports
 Exit codes: 0 done, 1 failed (a budget that cannot open, a timeout), 2 wrong flags. Flags:
 `
 

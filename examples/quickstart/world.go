@@ -42,7 +42,7 @@ func newManager(ctx context.Context, store *fake.Store) (ctrl.Manager, error) {
 }
 
 // addReconcilers is everything that an operator needs: the reconcilers of Machines, MachineSets and MachineDeployments. That of Machines
-// reads the others, to tell whether a Machine is up to date.
+// reads the others, to decide whether a Machine is up to date.
 func addReconcilers(ctx context.Context, mgr ctrl.Manager) error {
 	kinds, err := contract.ClusterAPI(contract.V1Beta2)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 // document is one that package userdata promises to render.
 type document struct {
-	// name says system, version, family, architecture, and whether it has everything that a Config can have.
+	// name has the system, version, family, architecture, and whether it has everything that a Config can have.
 	name   string
 	system userdata.System
 	config userdata.Config

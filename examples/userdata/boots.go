@@ -68,11 +68,11 @@ func (s scratch) bootOnce(ctx context.Context, d document) error {
 		return err
 	}
 	const boot = "/opt/machinist/boot.sh"
-	switch said, err := s.run(ctx, boot); {
+	switch output, err := s.run(ctx, boot); {
 	case err == nil:
-		return fmt.Errorf("a boot without a certificate succeeds\n%s", said)
-	case !strings.Contains(said, "has no certificate yet"):
-		return fmt.Errorf("a boot without a certificate does not say so: %w\n%s", err, said)
+		return fmt.Errorf("a boot without a certificate succeeds\n%s", output)
+	case !strings.Contains(output, "has no certificate yet"):
+		return fmt.Errorf("a boot without a certificate does not report that: %w\n%s", err, output)
 	}
 	if err := s.has(userdata.SentinelFile, ""); err == nil {
 		return errors.New("the sentinel file is there before the machine has joined")

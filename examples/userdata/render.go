@@ -12,7 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
-// request is what the flags of render say.
+// request has the flags of render.
 type request struct {
 	system, cloud, ca, token, keys string
 	labels, taints                 string

@@ -15,12 +15,12 @@ import (
 	"github.com/machinist-dev/machinist/machine/userdata"
 )
 
-// stub stands for the programs that change a machine: it notes its name and arguments, and does what the scripts wait for.
+// stub replaces the programs that change a machine: it notes its name and arguments, and does what the scripts wait for.
 //
 //go:embed stub.sh
 var stub string
 
-// stubs are the programs that it stands for. Curl is one only where nothing answers.
+// stubs are the programs that it replaces. Curl is one only where nothing answers.
 func stubs() []string {
 	return []string{"systemctl", "modprobe", "sysctl", "swapoff", "ip", "apt-get", "apt-mark", "dnf", "netplan", "nmcli",
 		"update-ca-certificates", "update-ca-trust"}
@@ -135,11 +135,11 @@ func (s scratch) write(doc userdata.Document) error {
 func (s scratch) run(ctx context.Context, script string) (string, error) {
 	command := exec.CommandContext(ctx, "chroot", s.folder, "/bin/bash", script)
 	command.Env = []string{"PATH=/stubs:/usr/bin", "RETRY_SECONDS=0", "JOIN_SECONDS=1"}
-	said, err := command.CombinedOutput()
+	output, err := command.CombinedOutput()
 	if err != nil {
-		return string(said), fmt.Errorf("%s: %w\n%s", script, err, said)
+		return string(output), fmt.Errorf("%s: %w\n%s", script, err, output)
 	}
-	return string(said), nil
+	return string(output), nil
 }
 
 // calls are what the stubs noted, one line each.
@@ -148,7 +148,7 @@ func (s scratch) calls() ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(content), "\n"), "\n"), err
 }
 
-// has says whether a file is there with all this text in it.
+// has reports whether a file is there with all this text in it.
 func (s scratch) has(name, text string) error {
 	content, err := os.ReadFile(s.path(name))
 	switch {

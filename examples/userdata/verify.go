@@ -142,14 +142,14 @@ func each[T any](all map[string]T, f func(name string, one T) error) error {
 	return nil
 }
 
-// tool runs a program and returns what it says if it fails.
+// tool runs a program and returns its output if it fails.
 func tool(ctx context.Context, name string, args ...string) error {
-	said, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%s is missing: make verify-userdata installs it: %w", name, err)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", name, err, said)
+		return fmt.Errorf("%s: %w\n%s", name, err, output)
 	}
 	return nil
 }

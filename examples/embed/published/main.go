@@ -4,7 +4,7 @@
 //	cd examples/embed/published && go run . -- go test ./...
 //
 // The zip holds what git has of HEAD, without nested modules, under a pseudo-version; a file proxy serves it, and every other module
-// comes from where GOPROXY says. There is no replace and no workspace. The copy has no end-to-end tests, which need the laboratory too.
+// comes from where GOPROXY points. There is no replace and no workspace. The copy has no end-to-end tests, which need the laboratory too.
 // When the command has ended, the copy, the proxy, and this version in the module cache are deleted.
 package main
 

@@ -15,8 +15,8 @@ import (
 	"github.com/machinist-dev/machinist/examples/lab/arm"
 	"github.com/machinist-dev/machinist/examples/lab/cluster"
 	"github.com/machinist-dev/machinist/examples/lab/internal/cli"
-	"github.com/machinist-dev/machinist/examples/lab/measure"
 	"github.com/machinist-dev/machinist/examples/lab/internal/progress"
+	"github.com/machinist-dev/machinist/examples/lab/measure"
 )
 
 // lab is what runs of a benchmark share: a control plane, and the clients that set it up, which no arm uses.
@@ -24,7 +24,7 @@ type lab struct {
 	options
 
 	kind   kind
-	printf    progress.Printf
+	printf progress.Printf
 	built  arm.Programs
 	plane  *cluster.ControlPlane
 	client client.Client

@@ -54,7 +54,7 @@ func drains() kind {
 
 An arm is prepared first: informers are synced, the manager runs, the Machine has its Node. Then the clock starts. Wall is the time until
 the arm reports that its Nodes are drained; for Cluster API, until it goes on to delete the Machine's infrastructure. "last eviction" and
-"pods gone" tell where that time went. After 3 minutes an arm is given up, and "pods left" counts what is left; if that happens to ours,
+"pods gone" show where that time went. After 3 minutes an arm is given up, and "pods left" counts what is left; if that happens to ours,
 the run fails.
 
 Requests are those about pods, Nodes, budgets, DaemonSets and volumes, and discovery; not what Cluster API does with its own objects, nor

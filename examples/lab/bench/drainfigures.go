@@ -15,7 +15,7 @@ func countedResources() []string {
 		"volumeattachments", "namespaces"}
 }
 
-// isOfADrain says whether a request belongs to a drain: the resources above, and discovery.
+// isOfADrain reports whether a request belongs to a drain: the resources above, and discovery.
 func isOfADrain(e cluster.AuditEvent) bool {
 	if e.Resource == "" {
 		return strings.HasPrefix(e.URI, "/api")

@@ -50,7 +50,7 @@ func (s *scene) drained() []string {
 
 func (s *scene) spare() string { return s.name + "-spare" }
 
-// hasSpare says whether there is a Node that stays.
+// hasSpare reports whether there is a Node that stays.
 func (s *scene) hasSpare() bool { return s.owner != noOwner || s.budget == closedBudget }
 
 func (s *scene) labels() map[string]string { return map[string]string{sceneLabel: s.name} }
@@ -87,12 +87,12 @@ func (s *scene) setUp(ctx context.Context) error {
 	return s.createBudget(ctx)
 }
 
-// eventually polls until check is content, and fails with what it said last.
+// eventually polls until check is content, and fails with what it returned last.
 func (s *scene) eventually(ctx context.Context, check func() (string, bool)) error {
 	last := ""
 	err := wait.PollUntilContextTimeout(ctx, scenePoll, sceneLimit, true, func(context.Context) (bool, error) {
-		said, ok := check()
-		last = said
+		text, ok := check()
+		last = text
 		return ok, nil
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *scene) cleanUp(ctx context.Context) {
 	_ = s.client.CoreV1().Nodes().DeleteCollection(ctx, gone, s.selector())
 }
 
-// budgetCounted says whether the budget's status is what the scenario starts from.
+// budgetCounted reports whether the budget's status is what the scenario starts from.
 func (s *scene) budgetCounted(pdb *policyv1.PodDisruptionBudget) (string, bool) {
 	st := &pdb.Status
 	counted := st.ObservedGeneration == pdb.Generation && int(st.CurrentHealthy) == s.nodes*s.pods

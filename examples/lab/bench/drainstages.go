@@ -2,7 +2,7 @@ package bench
 
 import "time"
 
-// Annotations of pods that tell kwok how long things take.
+// Annotations of pods with which kwok takes its time.
 const (
 	terminationAnnotation = "bench.machinist.dev/termination"
 	readyAnnotation       = "bench.machinist.dev/ready-after"

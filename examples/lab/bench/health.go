@@ -115,8 +115,8 @@ func (t *trial) haveAll(ctx context.Context, condition string, without map[types
 	}
 	for i := range machines {
 		m := &machines[i]
-		said, found, err := contract.ConditionsAt("status", "conditions").Find(m.Object, condition)
-		if err != nil || !found || said.Status != metav1.ConditionTrue || without[m.GetUID()] || m.GetDeletionTimestamp() != nil {
+		c, found, err := contract.ConditionsAt("status", "conditions").Find(m.Object, condition)
+		if err != nil || !found || c.Status != metav1.ConditionTrue || without[m.GetUID()] || m.GetDeletionTimestamp() != nil {
 			return false, err
 		}
 	}

@@ -243,7 +243,7 @@ func (t *trial) roll(n int64, deployment *unstructured.Unstructured) step {
 	return t.change("roll", fmt.Sprintf(`{"spec":{"template":{"spec":{"infrastructureRef":{"name":%q}}}}}`, nextTemplate), n, deployment)
 }
 
-// change changes objects, until the status of each says that all is done.
+// change changes objects, until all is done by the status of each.
 func (t *trial) change(name, change string, n int64, objects ...*unstructured.Unstructured) step {
 	var changed []*unstructured.Unstructured
 	return step{
@@ -292,7 +292,7 @@ func number(of *unstructured.Unstructured, fields ...string) int64 {
 }
 
 // isDone reports whether a status is that of a generation, and of n Machines that are all available, and, with a deployment, whether they
-// are all those of the set with its template. How many are up to date says nothing right after a change.
+// are all those of the set with its template. How many are up to date means nothing right after a change.
 func (t *trial) isDone(ctx context.Context, obj *unstructured.Unstructured, generation, n int64) (bool, error) {
 	for _, field := range []string{"replicas", "readyReplicas", "availableReplicas"} {
 		if number(obj, "status", field) != n {

@@ -84,7 +84,7 @@ func (p *Program) Kill() {
 }
 
 // Stop ends the program in an orderly way, within 20 seconds, and returns when it is gone. One that is frozen goes on for that. An error
-// says that it had to be killed.
+// reports that it had to be killed.
 func (p *Program) Stop() error {
 	if r := p.take(); r != nil {
 		return r.End()

@@ -24,7 +24,7 @@ type ControlPlane struct {
 	layout
 
 	opts     Options
-	printf      progress.Printf
+	printf   progress.Printf
 	binaries Binaries
 	prober   *http.Client
 	lifeline *lifeline

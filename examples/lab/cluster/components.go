@@ -86,7 +86,7 @@ func (cp *ControlPlane) apiServerArgs() []string {
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--endpoint-reconciler-type=none",
 		// There is no proxy here, but the other components log errors all the time if this is not set. Only this one name
-		// may speak for others, not every certificate of the authority.
+		// may act for others, not every certificate of the authority.
 		"--requestheader-client-ca-file=" + cp.path(caFile),
 		"--requestheader-allowed-names=" + frontProxy,
 		"--requestheader-username-headers=X-Remote-User",

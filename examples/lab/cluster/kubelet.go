@@ -43,7 +43,7 @@ type Kubelet struct {
 
 // StartKubelet starts a hollow kubelet, which is that of Kubernetes over a fake container runtime: it asks for a certificate with its
 // bootstrap token, registers its Node with labels and taints, renews its Lease, and starts and ends pods. It does not wait for any of
-// that. What needs a host is replaced, whatever the configuration says: cgroups, mounts, iptables, and the kubelet's own server. Stop
+// that. What needs a host is replaced, whatever the configuration is: cgroups, mounts, iptables, and the kubelet's own server. Stop
 // ends it too. Errors match ErrStopped and ErrManagedByKwok.
 func (cp *ControlPlane) StartKubelet(o KubeletOptions) (*Kubelet, error) {
 	if problems := validation.IsDNS1123Subdomain(o.Name); len(problems) > 0 {
@@ -119,7 +119,7 @@ func (k *Kubelet) Kill() { k.process.kill() }
 // Ended returns a channel that is closed when the process is gone.
 func (k *Kubelet) Ended() <-chan struct{} { return k.process.ended }
 
-// Err says how the process ended, with the end of its log; nil while it runs and after Kill.
+// Err returns how the process ended, with the end of its log; nil while it runs and after Kill.
 func (k *Kubelet) Err() error {
 	select {
 	case <-k.process.ended:

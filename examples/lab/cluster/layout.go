@@ -158,7 +158,7 @@ func (l *layout) config(user string, groups ...string) (*rest.Config, error) {
 	}, nil
 }
 
-// writeKubeconfig writes what config says into a file that kubectl can use.
+// writeKubeconfig writes the config into a file that kubectl can use.
 func writeKubeconfig(path string, config *rest.Config) error {
 	const name = "machinist"
 	file := clientcmdapi.NewConfig()

@@ -17,7 +17,7 @@ const (
 	sweepTimeout = 30 * time.Second
 )
 
-// lifeline is what makes the kernel tell the components that this process is gone, and the sweeper that the
+// lifeline is how the kernel notifies the components that this process is gone, and the sweeper that the
 // components are gone too. Nothing is ever written to either pipe.
 type lifeline struct {
 	alive, aliveEnd *os.File // components read alive; only this process holds aliveEnd

@@ -34,7 +34,7 @@ func Components() []Component {
 // ErrUnknownComponent is matched by the errors about a component that does not exist or was left out.
 var ErrUnknownComponent = errors.New("no such component in this control plane")
 
-// Options says what Start starts. The zero value is a complete control plane that says nothing, keeps
+// Options are the settings of Start. The zero value is a complete control plane that logs nothing, keeps
 // an audit log, and lets a deleted pod go at once.
 type Options struct {
 	// Dir is the directory in which the control plane makes one of its own for keys, data and logs. Empty
@@ -56,7 +56,7 @@ type Options struct {
 	AuditObjects []schema.GroupResource
 	// AuditManagedFields keeps the managed fields in those bodies, so that they are as large as they were on the wire.
 	AuditManagedFields bool
-	// PodTermination is how long a pod that is being deleted takes to go, whatever its grace period is; it stands for the
+	// PodTermination is how long a pod that is being deleted takes to go, whatever its grace period is; it takes the place of the
 	// time in which a real pod shuts down. It is cut to milliseconds.
 	PodTermination time.Duration
 	// ManagedNodes is a label selector for the Nodes that kwok plays the kubelet of. Empty means all. No process renews the Lease

@@ -22,7 +22,7 @@ const (
 
 // freePorts picks unused ports. All are held until the last one is picked, so that none is
 // picked twice; between then and the component's start another process could take one, and the component's
-// log would say so.
+// log would have that.
 func freePorts() (ports, error) {
 	var p ports
 	want := []*int{&p.etcd, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.scheduler, &p.kwok}

@@ -54,7 +54,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// death describes how the process ended, with the end of its log, which mostly says why.
+// death describes how the process ended, with the end of its log, which mostly has the reason.
 func (p *process) death() error {
 	how := "ended"
 	if exit, ok := errors.AsType[*exec.ExitError](p.err); ok {

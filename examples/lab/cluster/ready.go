@@ -21,7 +21,7 @@ const (
 	probeAgent = "machinist-controlplane-probe"
 )
 
-// probeURL is where a component says that it is ready.
+// probeURL is where a component reports that it is ready.
 func (cp *ControlPlane) probeURL(c Component) string {
 	switch c {
 	case Etcd:

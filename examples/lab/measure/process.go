@@ -49,7 +49,7 @@ func StartProcess(name, log string, env []string, program string, args ...string
 	return p, nil
 }
 
-// While calls f with a context that also ends with the process. Then the error says so, and has the end of the log.
+// While calls f with a context that also ends with the process. Then the error has that, and the end of the log.
 func (p *Process) While(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -78,7 +78,7 @@ func (p *Process) While(ctx context.Context, f func(context.Context) error) erro
 func (p *Process) lastWords() error {
 	content, err := os.ReadFile(p.log)
 	if err != nil {
-		return nil //nolint:nilerr // there is nothing to tell about
+		return nil //nolint:nilerr // there is nothing to report
 	}
 	all := strings.Split(strings.TrimSpace(string(content)), "\n")
 	return fmt.Errorf("the end of the log of %s:\n  %s", p.name, strings.Join(all[max(0, len(all)-keptLines):], "\n  "))
@@ -123,8 +123,8 @@ func (p *Process) CPU() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// PeakMemory returns the most bytes of memory that the process has occupied so far (its peak resident set), and whether the system tells.
-// Call it before Stop.
+// PeakMemory returns the most bytes of memory that the process has occupied so far (its peak resident set), and whether the
+// system reports that. Call it before Stop.
 func (p *Process) PeakMemory() (bytes float64, known bool) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

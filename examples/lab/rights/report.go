@@ -66,7 +66,7 @@ func Judge(asked Asked, events cluster.AuditEvents) Report {
 	return report
 }
 
-// Problems says in sentences what is wrong, nothing when the rights were exactly enough. Excused are rights that need not be used,
+// Problems returns in sentences what is wrong, nothing when the rights were exactly enough. Excused are rights that need not be used,
 // with the reason; one that was used after all, or was never asked for, is a problem too.
 func (r Report) Problems(excused map[string]string) []string {
 	var problems []string
@@ -132,7 +132,7 @@ func (r right) sub() string {
 	return sub
 }
 
-// String says a right as Unused does.
+// String returns a right as Unused does.
 func (r right) String() string {
 	if r.url != "" {
 		return r.verb + " " + r.url

@@ -107,7 +107,7 @@ func (u *User) create(ctx context.Context) error {
 	return u.awaited(ctx)
 }
 
-// awaited asks for every right until the API server says yes.
+// awaited asks for every right until the API server grants it.
 func (u *User) awaited(ctx context.Context) error {
 	for _, r := range u.asked.rights() {
 		review := &authorizationv1.SubjectAccessReview{Spec: r.review(u.name)}

@@ -176,7 +176,7 @@ func (m *measurement) copyWith(ctx context.Context, minor string) (library, erro
 			}
 		}
 	}
-	// Other requirements can raise what was asked for, so the table says what is built.
+	// Other requirements can raise what was asked for, so the table has what is built.
 	var mod goMod
 	err = goJSON(ctx, dir, &mod, "mod", "edit", "-json")
 	return library{runtime: mod.version(controllerRuntime), kubernetes: mod.version(clientGo), dir: dir}, err
@@ -225,7 +225,7 @@ func endToEnd() []string {
 	}
 }
 
-// test runs "go test" and says what came out. Tests that fail are no error.
+// test runs "go test" and returns its outcome. Tests that fail are no error.
 func (m *measurement) test(ctx context.Context, dir string, env []string, args ...string) (outcome, error) {
 	cmd := goCommand(ctx, dir, append(slices.Clone(env), "CGO_ENABLED=0"), append([]string{"test", "-json", "-timeout", "40m"}, args...)...)
 	out, err := cmd.StdoutPipe()

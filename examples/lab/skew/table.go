@@ -20,7 +20,7 @@ type row struct {
 	ends []outcome
 }
 
-// outcome is what a run of "go test" says. Only tests at the top level count.
+// outcome is what a run of "go test" reports. Only tests at the top level count.
 type outcome struct {
 	passed, failed []string
 	// broken is what the compiler refuses, each once.
@@ -94,7 +94,7 @@ func (o *outcome) take(e event, printed map[string]*strings.Builder, log io.Writ
 	key := e.Package + " " + top
 	switch e.Action {
 	case "build-output":
-		// Other lines name packages, or say more about the line before.
+		// Other lines name packages, or belong to the line before.
 		if m := complaint().FindStringSubmatch(e.Output); len(m) > 0 && !slices.Contains(o.broken, m[1]+m[2]) {
 			o.broken = append(o.broken, m[1]+m[2])
 		}

@@ -116,7 +116,7 @@ func goJSON(ctx context.Context, dir string, into any, args ...string) error {
 	return nil
 }
 
-// goOutput returns what a go command prints. Its errors have what the command says.
+// goOutput returns what a go command prints. Its errors have what the command prints.
 func goOutput(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	out, err := goCommand(ctx, dir, nil, args...).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

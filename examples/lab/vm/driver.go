@@ -127,8 +127,8 @@ func (d *Driver) start(ctx context.Context, m *machine, spec Spec, r provider.Re
 	} {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		cmd.Dir = m.folder
-		if said, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", args[0], err, said)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", args[0], err, output)
 		}
 	}
 	return m.run(d.image.command(m.folder, spec))
@@ -174,7 +174,7 @@ func (m *machine) run(cmd *exec.Cmd) error {
 	return err
 }
 
-// instance is what the Driver says about a machine.
+// instance is what the Driver returns for a machine.
 func (m *machine) instance(token string) provider.Instance {
 	i := provider.Instance{ProviderID: ProviderID(token), Token: token, Name: m.name, State: provider.Running, Addresses: []provider.Address{
 		{Type: string(corev1.NodeHostName), Address: m.name}, {Type: string(corev1.NodeInternalIP), Address: ownAddress},
@@ -187,7 +187,7 @@ func (m *machine) instance(token string) provider.Instance {
 	return i
 }
 
-// Console returns what an instance has printed on its serial console: what its kernel and all its services say.
+// Console returns what an instance has printed on its serial console: the output of its kernel and all its services.
 func (d *Driver) Console(token string) string {
 	console, _ := os.ReadFile(filepath.Join(d.folder, token, consoleFile))
 	return string(console)

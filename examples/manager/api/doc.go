@@ -7,14 +7,14 @@
 // It shows what an embedder writes for a type: the type (machine.go), and how it is read and written (adapter.go); controller-gen makes its
 // copies and its schema. The other kinds are few: the Reconcilers read them as unstructured content, and their Go types are for clients.
 //
-// The schemas of machinist.dev differ from Cluster API's in what testdata/differences.txt lists. A rule in CEL says in its message what to
+// The schemas of machinist.dev differ from Cluster API's in what testdata/differences.txt lists. The message of a rule in CEL names what to
 // give instead, and a test on a real control plane breaks each of them.
 //
 // # MachineClasses
 //
 // A Machine of a driver names a MachineClass of machinist.dev as its infrastructureRef. There is no field classRef: Cluster API's Machine
 // has no such field and would drop it, while a Machine with this reference can be read and stored under both groups. In the template of a
-// set or a deployment the reference stands for the class itself, which is not cloned; another class there is another template, and so a
+// set or a deployment the reference names the class itself, which is not cloned; another class there is another template, and so a
 // rollout. A change of a class itself is none: it applies to instances that are made later.
 // What is wrong with a class is in the condition InfrastructureReady of its Machines.
 //

@@ -176,12 +176,12 @@ type Taint struct {
 // are.
 // +kubebuilder:validation:MinProperties=1
 type MachineStatus struct {
-	// Conditions tell what is known of the Machine, one by one.
+	// Conditions are the observations of the Machine.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitzero"`
-	// Initialization tells which stages are complete.
+	// Initialization has the stages that are complete.
 	Initialization Initialization `json:"initialization,omitzero"`
 	// NodeRef is the matched Node.
 	NodeRef NodeReference `json:"nodeRef,omitzero"`
@@ -203,13 +203,13 @@ type MachineStatus struct {
 	// ObservedGeneration is the generation that the status was made of.
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Deletion tells when stages of the deletion began.
+	// Deletion has the times at which stages of the deletion began.
 	Deletion DeletionStatus `json:"deletion,omitzero"`
 	// Deprecated is what Cluster API will remove.
 	Deprecated DeprecatedStatus `json:"deprecated,omitzero"`
 }
 
-// Initialization tells which stages are complete; nil is not yet.
+// Initialization has the stages that are complete; nil is not yet.
 // +kubebuilder:validation:MinProperties=1
 type Initialization struct {
 	// InfrastructureProvisioned is true once the provider has made the machine.

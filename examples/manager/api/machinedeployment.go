@@ -54,7 +54,7 @@ type MachineDeploymentSpec struct {
 	// with the annotation cluster-api-autoscaler-node-group-min-size, or with 1.
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Rollout says how Machines are replaced when the template changes.
+	// Rollout is how Machines are replaced when the template changes.
 	// +kubebuilder:default={strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}}
 	Rollout Rollout `json:"rollout,omitzero"`
 	// Selector selects the Machines of the deployment.
@@ -63,18 +63,18 @@ type MachineDeploymentSpec struct {
 	// Template is what new Machines are made of.
 	// +required
 	Template MachineTemplate `json:"template,omitzero"`
-	// MachineNaming says how new Machines are named.
+	// MachineNaming has the template of the names of new Machines.
 	MachineNaming MachineNaming `json:"machineNaming,omitzero"`
 	// Remediation limits how many unhealthy Machines are replaced at once.
 	Remediation DeploymentRemediation `json:"remediation,omitzero"`
-	// Deletion says which Machines go first.
+	// Deletion selects the Machines that are deleted first.
 	// +kubebuilder:default={order: Random}
 	Deletion MachinesDeletion `json:"deletion,omitzero"`
 	// Paused holds rollouts up. Scaling goes on.
 	Paused *bool `json:"paused,omitempty"`
 }
 
-// Rollout says how Machines are replaced.
+// Rollout is how Machines are replaced.
 // +kubebuilder:validation:MinProperties=1
 type Rollout struct {
 	// After is a time from which on Machines that are older are replaced.
@@ -122,7 +122,7 @@ type DeploymentRemediation struct {
 // MachineDeploymentStatus is the observed state.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentStatus struct {
-	// Conditions tell what is known of the MachineDeployment, one by one.
+	// Conditions are the observations of the MachineDeployment.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32

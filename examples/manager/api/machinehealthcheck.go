@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// MachineHealthCheck says which Machines are unhealthy, and how many of them may be replaced.
+// MachineHealthCheck has the rules for unhealthy Machines, and how many of them may be replaced.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=machinehealthchecks,shortName=mhc;mhcs;mmhc,scope=Namespaced,categories=cluster-api;machinist
 // +kubebuilder:subresource:status
@@ -45,14 +45,14 @@ type MachineHealthCheckSpec struct {
 	// Selector selects the Machines.
 	// +required
 	Selector LabelSelector `json:"selector,omitzero"`
-	// Checks says what makes a Machine unhealthy.
+	// Checks are the rules that make a Machine unhealthy.
 	// +kubebuilder:default={nodeStartupTimeoutSeconds: 600}
 	Checks HealthChecks `json:"checks,omitzero"`
-	// Remediation says what is done about unhealthy Machines. Default: their owners replace them.
+	// Remediation is how unhealthy Machines are replaced. Default: their owners replace them.
 	Remediation HealthRemediation `json:"remediation,omitzero"`
 }
 
-// HealthChecks says what makes a Machine unhealthy.
+// HealthChecks are the rules that make a Machine unhealthy.
 // +kubebuilder:validation:MinProperties=1
 type HealthChecks struct {
 	// NodeStartupTimeoutSeconds is how long a Machine may have no Node; 0 is no limit.
@@ -107,7 +107,7 @@ type MachineCondition struct {
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// HealthRemediation says what is done about unhealthy Machines.
+// HealthRemediation is how unhealthy Machines are replaced.
 // +kubebuilder:validation:MinProperties=1
 type HealthRemediation struct {
 	// TriggerIf limits how many Machines may be unhealthy. Beyond the limit none is remediated.
@@ -155,7 +155,7 @@ type TemplateReference struct {
 // MachineHealthCheckStatus is the observed state.
 // +kubebuilder:validation:MinProperties=1
 type MachineHealthCheckStatus struct {
-	// Conditions tell what is known of the MachineHealthCheck, one by one.
+	// Conditions are the observations of the MachineHealthCheck.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32

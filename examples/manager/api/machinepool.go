@@ -55,7 +55,7 @@ type MachinePoolSpec struct {
 	// Template is what the instances are made of.
 	// +required
 	Template MachineTemplate `json:"template,omitzero"`
-	// ProviderIDList has the provider IDs of the instances, as the infrastructure says. The controller writes it.
+	// ProviderIDList has the provider IDs of the instances, as the infrastructure reports them. The controller writes it.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10000
 	// +kubebuilder:validation:items:MinLength=1
@@ -72,12 +72,12 @@ type MachinePoolSpec struct {
 // MachinePoolStatus is the observed state.
 // +kubebuilder:validation:MinProperties=1
 type MachinePoolStatus struct {
-	// Conditions tell what is known of the pool, one by one.
+	// Conditions are the observations of the pool.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitzero"`
-	// Initialization tells which stages are complete.
+	// Initialization has the stages that are complete.
 	Initialization Initialization `json:"initialization,omitzero"`
 	// NodeRefs are the Nodes of the instances.
 	// +listType=atomic

@@ -56,9 +56,9 @@ type MachineSetSpec struct {
 	// Template is what new Machines are made of.
 	// +required
 	Template MachineTemplate `json:"template,omitzero"`
-	// MachineNaming says how new Machines are named.
+	// MachineNaming has the template of the names of new Machines.
 	MachineNaming MachineNaming `json:"machineNaming,omitzero"`
-	// Deletion says which Machines go first.
+	// Deletion selects the Machines that are deleted first.
 	// +kubebuilder:default={order: Random}
 	Deletion MachinesDeletion `json:"deletion,omitzero"`
 }
@@ -66,7 +66,7 @@ type MachineSetSpec struct {
 // MachineSetStatus is the observed state.
 // +kubebuilder:validation:MinProperties=1
 type MachineSetStatus struct {
-	// Conditions tell what is known of the MachineSet, one by one.
+	// Conditions are the observations of the MachineSet.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32

@@ -45,7 +45,7 @@ type LabelRequirement struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	Key string `json:"key,omitempty"`
-	// Operator says how the label relates to the values.
+	// Operator is the relation of the label to the values.
 	// +required
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 	Operator metav1.LabelSelectorOperator `json:"operator,omitempty"`
@@ -55,7 +55,7 @@ type LabelRequirement struct {
 	Values []LabelValue `json:"values,omitempty"`
 }
 
-// MachineNaming says how Machines are named.
+// MachineNaming has the template of the names of Machines.
 // +kubebuilder:validation:MinProperties=1
 type MachineNaming struct {
 	// Template of the names, with .cluster.name, .machineSet.name and .random, such as "{{ .machineSet.name }}-{{ .random }}".
@@ -66,7 +66,7 @@ type MachineNaming struct {
 	Template string `json:"template,omitempty"`
 }
 
-// MachinesDeletion says which Machines go first.
+// MachinesDeletion selects the Machines that are deleted first.
 // +kubebuilder:validation:MinProperties=1
 type MachinesDeletion struct {
 	// Order is which Machines are deleted when there are too many.
@@ -95,6 +95,6 @@ type Counts struct {
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// AvailableReplicas is how many of them are Available.
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
-	// UpToDateReplicas is how many of them have what the template says.
+	// UpToDateReplicas is how many of them match the template.
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 }

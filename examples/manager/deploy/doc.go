@@ -19,8 +19,8 @@
 //	echo '{apiVersion: machinist.dev/v1beta2, kind: Machine, metadata: {name: vm1}, spec: {version: v1.36.3}}' | kubectl apply -f -
 //	kubectl get machines.machinist.dev vm1 --watch
 //
-// Without either, a Machine waits, and its conditions say for what. "manager describe machine NAME" says the same on one screen, with what
-// to do.
+// Without either, a Machine waits, and its conditions name what it waits for. "manager describe machine NAME" shows
+// the same on one screen, with what to do.
 //
 // # Upgrade and removal
 //
@@ -28,8 +28,8 @@
 // manager owns is a conflict, which ends the start with an error.
 //
 // Before the chart is removed, delete the MachineDeployments, MachineSets, MachinePools and Machines, and wait until they are gone: they
-// have finalizers that nothing else removes. Or give the fleet to Cluster API's manager, as ../doc.go says. helm uninstall leaves the CRDs.
-// To delete them, run kubectl delete -f examples/manager/api/crds.yaml; that deletes all objects of these kinds.
+// have finalizers that nothing else removes. Or give the fleet to Cluster API's manager, as ../doc.go describes. helm uninstall
+// leaves the CRDs. To delete them, run kubectl delete -f examples/manager/api/crds.yaml; that deletes all objects of these kinds.
 //
 // The package is empty: its tests run helm, kustomize, promtool and a real API server with the CRDs of prometheus-operator over these files
 // ("make verify-manifests"). The tests of ../dashboard read the dashboard with Grafana's types.

@@ -184,7 +184,7 @@ func adviceOfOthers() map[string]string {
 		healthcheck.ReasonNodeUnread:            adviceAnswers,
 		string(cluster.ReasonNoKubeconfig):      "create the Secret CLUSTER-kubeconfig in the namespace of the Cluster",
 		string(cluster.ReasonKubeconfigUnread):  "check the manager's rights to read Secrets",
-		string(cluster.ReasonKubeconfigRefused): "correct the kubeconfig: the error says what is unsafe or invalid",
+		string(cluster.ReasonKubeconfigRefused): "correct the kubeconfig: the error names what is unsafe or invalid",
 		string(cluster.ReasonUnreachable):       "check the address in the kubeconfig, the network, and the API server of the workload cluster",
 		string(cluster.ReasonUnauthorized):      "renew the credentials in the kubeconfig Secret",
 		string(cluster.ReasonSetupFailed):       "check the rights of the kubeconfig's user in the workload cluster",

@@ -46,7 +46,7 @@ type Node struct {
 	Name     string `json:"name"`
 	Ready    string `json:"ready,omitempty"` // True, False or Unknown
 	Cordoned bool   `json:"cordoned,omitempty"`
-	// Problem says why the Node could not be read, or that it does not exist.
+	// Problem is why the Node could not be read, or that it does not exist.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -85,7 +85,7 @@ func machineOf(m *contract.MachineState, now time.Time) Machine {
 	return d
 }
 
-// read takes what a Node says.
+// read takes the facts of a Node.
 func (n *Node) read(node *corev1.Node) {
 	n.Cordoned, n.Ready = node.Spec.Unschedulable, string(corev1.ConditionUnknown)
 	for _, c := range node.Status.Conditions {

@@ -132,7 +132,7 @@ func (d *Driver) Validate(_ context.Context, r provider.Request) error {
 	return err
 }
 
-// hash is the text that stands for a token in labels and names.
+// hash is the text that represents a token in labels and names.
 func hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:8])
@@ -312,7 +312,7 @@ func (d *Driver) List(ctx context.Context, r provider.Request) ([]provider.Insta
 	return all, nil
 }
 
-// shown is what the Driver says about a Node; zero for nil.
+// shown is the instance of a Node; zero for nil.
 func shown(node *corev1.Node) provider.Instance {
 	if node == nil {
 		return provider.Instance{}

@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Client says how the API server of the Machines is reached.
+// Client has the settings of the client of the API server that has the Machines.
 type Client struct {
 	// Kubeconfig is a file; empty: what kubectl uses, or the pod's service account.
 	Kubeconfig string

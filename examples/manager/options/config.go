@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Config says where the flags are that are not given.
+// Config names the file with the values of flags that the command line does not have.
 type Config struct {
 	// File is a YAML file with flags; empty: none.
 	File string
@@ -169,7 +169,7 @@ func joined(value any) (string, bool) {
 	return strings.Join(texts, ","), true
 }
 
-// lineOf says in which line a key is, and nothing if it is not the first word of one.
+// lineOf returns the line that a key is in, as text; it is empty if no line begins with the key.
 func lineOf(data []byte, key string) string {
 	begins := regexp.MustCompile(`^\s*["']?` + regexp.QuoteMeta(key) + `["']?\s*:`)
 	for i, line := range bytes.Split(data, []byte("\n")) {

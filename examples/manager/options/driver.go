@@ -98,7 +98,7 @@ func (d *Driver) Validate() error {
 	return errors.Join(errs...)
 }
 
-// IsStep reports whether the driver stands in place of the infrastructure objects of all Machines.
+// IsStep reports whether the driver is used in place of the infrastructure objects of all Machines.
 func (d *Driver) IsStep() bool { return d.Name != "" && d.As == DriverStep }
 
 // IsProvider reports whether the driver is the infrastructure provider of a kind of its own.

@@ -19,7 +19,7 @@ func (o *Options) PrintHelp(out io.Writer) {
 	}
 }
 
-// Shown is what documentation says about a flag.
+// Shown is a flag as documentation shows it.
 type Shown struct {
 	// Name has no dashes, and Value is the word for the value; empty for a switch.
 	Name, Value string
@@ -29,7 +29,7 @@ type Shown struct {
 	Usage string
 }
 
-// Shown returns what documentation says about the flags of the group, sorted by name.
+// Shown returns the flags of the group as documentation shows them, sorted by name.
 func (g Group) Shown() []Shown {
 	var all []Shown
 	g.Flags().VisitAll(func(f *flag.Flag) {

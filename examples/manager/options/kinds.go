@@ -16,10 +16,10 @@ type Kinds struct {
 	Group api.Group
 	// PoolGroup is the API group of MachinePools; empty: Group.
 	PoolGroup api.Group
-	// MachineSets, MachineDeployments, MachinePools and MachineHealthChecks say which kinds are reconciled.
+	// MachineSets, MachineDeployments, MachinePools and MachineHealthChecks select the kinds that are reconciled.
 	MachineSets, MachineDeployments, MachinePools, MachineHealthChecks bool
 	// JoinTimeout is how long a Machine of a MachineHealthCheck may be without a Node since its infrastructure was ready; 0: as long as the
-	// check says.
+	// check has.
 	JoinTimeout time.Duration
 	// InstallCRDs applies the manager's own CustomResourceDefinitions at the start.
 	InstallCRDs bool
@@ -37,7 +37,7 @@ func (k *Kinds) AddFlags(flags *flag.FlagSet) {
 		"reconcile MachinePools too; the CustomResourceDefinition must be installed")
 	flags.StringVar((*string)(&k.PoolGroup), "machinepool-group", string(k.PoolGroup),
 		"API `group` of the MachinePools, if it differs from --api-group: a HorizontalPodAutoscaler can scale those of machinist.dev, "+
-			"and providers for Cluster API know those of cluster.x-k8s.io")
+			"and providers for Cluster API need those of cluster.x-k8s.io")
 	flags.BoolVar(&k.MachineHealthChecks, "machinehealthchecks", k.MachineHealthChecks,
 		"reconcile MachineHealthChecks too; unhealthy Machines are remediated by their owners, or by what watches the objects that are made "+
 			"from the template of the MachineHealthCheck")

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 )
 
-// LeaderElection says which of several replicas acts.
+// LeaderElection has the settings of the election of the replica that acts.
 type LeaderElection struct {
 	// Enabled acts only while holding a Lease.
 	Enabled bool

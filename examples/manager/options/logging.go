@@ -16,7 +16,7 @@ const (
 	LogJSON = "json"
 )
 
-// Logging says what is logged.
+// Logging has the level and the format of the log.
 type Logging struct {
 	// Format is LogText or LogJSON.
 	Format string

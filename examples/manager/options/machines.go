@@ -23,7 +23,7 @@ const (
 	ClustersNever = "never"
 )
 
-// Machines say which Machines are reconciled, and how.
+// Machines are the settings of the reconcilers of Machines and of their owners.
 type Machines struct {
 	// Workers is how many objects of each kind are reconciled at the same time. Kubermatic's page has a table: 5 to 10 for fewer than 50
 	// Nodes, 10 to 20 for up to 200, 20 to 50 for more.

@@ -28,7 +28,7 @@ type Options struct {
 type Section interface {
 	// AddFlags adds the flags of the group. The values at the time of the call are the defaults.
 	AddFlags(flags *flag.FlagSet)
-	// Validate returns all errors at once. Each names its flag, and says what to give.
+	// Validate returns all errors at once. Each names its flag, and a value that is valid.
 	Validate() error
 }
 
@@ -71,7 +71,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 	}
 }
 
-// Validate returns all errors at once. Each names its flag, and says what to give.
+// Validate returns all errors at once. Each names its flag, and a value that is valid.
 func (o *Options) Validate() error {
 	var errs []error
 	for _, g := range o.Groups() {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Printing says what is printed in place of running, and which resources the printed rights are for.
+// Printing selects what is printed in place of running, and which resources the printed rights are for.
 type Printing struct {
 	// RBAC, NodeRBAC and CRDs print the rights in the cluster of the Machines, those in workload clusters, and the
 	// CustomResourceDefinitions.

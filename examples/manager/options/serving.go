@@ -13,7 +13,7 @@ import (
 // Disabled is the address of an endpoint that is not served.
 const Disabled = "0"
 
-// Serving says where the manager listens. Each address is host:port, :port, or Disabled.
+// Serving has the addresses that the manager serves on. Each address is host:port, :port, or Disabled.
 type Serving struct {
 	// ProbeAddress serves /healthz and /readyz.
 	ProbeAddress string

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Workload says where the Nodes are.
+// Workload has the settings of the clusters that the Nodes are in.
 type Workload struct {
 	// Enabled finds Nodes in the clusters that Machines name.
 	Enabled bool

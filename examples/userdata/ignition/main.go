@@ -1,4 +1,4 @@
-// Command ignition reads documents with Ignition's own parser and fails if it has anything to say about one. It is a module of its own,
+// Command ignition reads documents with Ignition's own parser and fails if it reports anything about one. It is a module of its own,
 // because those who import the library do not need Ignition.
 package main
 
@@ -32,7 +32,7 @@ func main() {
 	fmt.Printf("Ignition accepts %d documents\n", len(os.Args)-1)
 }
 
-// check returns what Ignition says about a document, warnings included.
+// check returns what Ignition reports about a document, warnings included.
 func check(document []byte) error {
 	_, report, err := config.Parse(document)
 	if err == nil && len(report.Entries) > 0 {

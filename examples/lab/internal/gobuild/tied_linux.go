@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// runTied runs the go command and interrupts it when this process dies, because a build has no pipe that would tell it.
+// runTied runs the go command and interrupts it when this process dies, because a build has no pipe that would end it.
 // The kernel sends that signal when the starting *thread* ends, hence the lock.
 func runTied(cmd *exec.Cmd, read func()) error {
 	runtime.LockOSThread()
