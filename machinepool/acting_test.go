@@ -23,6 +23,7 @@ import (
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
 	"github.com/machinist-dev/machinist/noderef"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // api answers deletions and reads of one object, and notes the deletions with their preconditions.
@@ -80,7 +81,7 @@ func acting(t *testing.T, a *api) (*Scope, *events.FakeRecorder) {
 	kinds, err := ClusterAPI(contract.V1Beta2)
 	require.NoError(t, err)
 	told := events.NewFakeRecorder(100)
-	own := Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}}
+	own := cluster.Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}}
 	ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: own}
 	r, err := New(kinds, ports, Options{Options: engine.Options{Recorder: told}})
 	require.NoError(t, err)
@@ -90,7 +91,7 @@ func acting(t *testing.T, a *api) (*Scope, *events.FakeRecorder) {
 // scopeOf is one pass of a Reconciler over a pool in deletion.
 func scopeOf(t *testing.T, r *Reconciler, a *api) *Scope {
 	t.Helper()
-	p := &Scope{env: r, workload: Workload{Client: a}, nodesKnown: true, machines: &machines{}}
+	p := &Scope{env: r, workload: cluster.Workload{Client: a}, nodesKnown: true, machines: &machines{}}
 	require.NoError(t, engine.Begin(&p.Scope, r.frame, engine.NewObject(r.kinds.Pool)))
 	p.Now, p.State.Key, p.State.UID, p.State.Deleting = actingNow, testPool, "pool-uid", actingNow
 	return p

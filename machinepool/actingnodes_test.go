@@ -258,8 +258,8 @@ func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
-			p.env.workloads = cluster.NewTracker(cluster.TrackerConfig{Kind: "MachinePool", NodesOf: func(types.NamespacedName) (Workload, error) {
-				return Workload{}, cluster.ErrNotConnected
+			p.env.workloads = cluster.NewTracker(cluster.TrackerConfig{Kind: "MachinePool", NodesOf: func(types.NamespacedName) (cluster.Workload, error) {
+				return cluster.Workload{}, cluster.ErrNotConnected
 			}})
 			p.State.ClusterName = "c"
 			tc.change(p)

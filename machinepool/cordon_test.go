@@ -140,7 +140,7 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.env.kinds.NewMachine = nil
 	p.env.frame.Ports.Cache = &byKey{}
-	own := Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}, Client: &api{}}
+	own := cluster.Workload{Nodes: synced{noderef.NewIndex(noderef.Rules{})}, Client: &api{}}
 	p.env.workloads = cluster.NewTracker(cluster.TrackerConfig{Kind: "MachinePool", Own: own})
 	p.State.Finalizers = []string{"example.com/others", p.env.frame.Finalizer}
 	require.NoError(t, deleteIn(t, p))
@@ -151,7 +151,9 @@ func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
 	require.Equal(t, contract.SetTo([]string{"example.com/others"}), p.Update.Finalizers)
 
 	p, _ = acting(t, &api{})
-	p.env.kinds.NewMachine = func(Seed) (contract.Object, error) { return nil, errors.New("unused") }
+	p.env.kinds.NewMachine = func(*contract.MachinePoolState, contract.MachineSeed) (contract.Object, error) {
+		return nil, errors.New("unused")
+	}
 	cache, ok := p.env.frame.Ports.Cache.(*byKey)
 	require.True(t, ok)
 	cache.fails = errors.New("no")

@@ -37,9 +37,7 @@ func (p *Scope) since(stage string) (at time.Time, begins bool) {
 // recordDeletion sets the record of the deletion. It removes it when the pool is not being deleted, and removes the record of another
 // deletion, which comes from a backup.
 func (p *Scope) recordDeletion() {
-	for key, to := range p.deletion.Changes(p.State.Annotations) {
-		p.ChangeAnnotation(key, to)
-	}
+	p.ChangeMetadata(contract.MetadataUpdate{Annotations: p.deletion.Changes(p.State.Annotations)})
 }
 
 // drainAll drains the Nodes before the instances are deleted. The start is recorded before the first Node is cordoned, so that every
@@ -124,7 +122,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	if !p.nodesMatter() || !p.hasNodes() || p.infrastructure.Foreign { // another controller's instances and their Nodes are retained
 		return true, nil
 	}
-	limit := p.State.Template.NodeDeletionTimeout.Or(DefaultNodeDeletionTimeout)
+	limit := p.State.Template.NodeDeletionTimeout.Or(defaultNodeDeletionTimeout)
 	started, _ := p.since(contract.StageDeleteNode)
 	over := p.over(started, limit)
 	if !p.nodesKnown {

@@ -28,9 +28,9 @@ import (
 func gone(away *atomic.Bool) func(ctrl.Manager, *machinepool.Ports) {
 	return func(_ ctrl.Manager, ports *machinepool.Ports) {
 		inner := ports.Workload
-		ports.NodesOf = func(types.NamespacedName) (machinepool.Workload, error) {
+		ports.NodesOf = func(types.NamespacedName) (cluster.Workload, error) {
 			if away.Load() {
-				return machinepool.Workload{}, errors.Join(cluster.ErrNotConnected, errors.New("the kubeconfig Secret demo-kubeconfig does not exist"))
+				return cluster.Workload{}, errors.Join(cluster.ErrNotConnected, errors.New("the kubeconfig Secret demo-kubeconfig does not exist"))
 			}
 			return inner, nil
 		}
@@ -96,7 +96,7 @@ func TestNodesThatWereInAnotherClusterAreNotGone(t *testing.T) {
 		provider: &fake.PoolInfrastructure{}, pool: machinepool.Options{ConnectionGrace: time.Second},
 		ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
 			inner := ports.Workload
-			ports.NodesOf = func(types.NamespacedName) (machinepool.Workload, error) {
+			ports.NodesOf = func(types.NamespacedName) (cluster.Workload, error) {
 				if inner.UID = "first"; other.Load() {
 					inner.UID = "second"
 				}

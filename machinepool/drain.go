@@ -61,9 +61,9 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 	}
 	if timeIsUp {
 		p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
-		return true, nil
+	} else {
+		p.tell(EventNodeDrained, "success draining Node %s", node.Name)
 	}
-	p.tell(EventNodeDrained, "success draining Node %s", node.Name)
 	return true, nil
 }
 
@@ -100,7 +100,8 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 		return true, nil
 	}
 	limit := p.State.Template.NodeVolumeDetachTimeout.Or(0)
-	began := p.mem().detaches(node.Name, p.Now)
+	began := cmp.Or(p.mem().draining[node.Name], p.Now)
+	p.mem().draining[node.Name] = began
 	if p.over(began, limit) { // whether volumes can be read or not
 		p.warn(EventVolumesLeft, "Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
 		return true, nil
@@ -130,12 +131,10 @@ func (p *Scope) awaits(node *corev1.Node, what string) {
 // Node without it is not uncordoned when its instance stays.
 const cordonedByPool = " cordoned"
 
-// marks returns the annotations of a leaving Node.
-func marks() []string { return []string{contract.DrainStartedAnnotation, contract.DrainedAnnotation} }
-
-// hasMark reports whether a Node has a mark.
+// hasMark reports whether a Node has an annotation of a leaving Node.
 func hasMark(node *corev1.Node) bool {
-	return slices.ContainsFunc(marks(), func(key string) bool { return metav1.HasAnnotation(node.ObjectMeta, key) })
+	return metav1.HasAnnotation(node.ObjectMeta, contract.DrainStartedAnnotation) ||
+		metav1.HasAnnotation(node.ObjectMeta, contract.DrainedAnnotation)
 }
 
 // drainStarted returns the recorded start of a Node's drain, zero before, and whether the pool cordoned the Node. A start in the future is
@@ -182,14 +181,11 @@ func (p *Scope) sayDrained(ctx context.Context, node *corev1.Node) error {
 
 // removeMarks removes the marks of a Node, and uncordons it if the pool cordoned it.
 func (p *Scope) removeMarks(ctx context.Context, node *corev1.Node) error {
-	annotations, spec := map[string]any{}, map[string]any{}
-	for _, key := range marks() {
-		annotations[key] = nil
-	}
+	spec := map[string]any{}
 	if _, ours := p.drainStarted(node); ours {
 		spec["unschedulable"] = nil
 	}
-	return p.writeMarks(ctx, node, annotations, spec)
+	return p.writeMarks(ctx, node, map[string]any{contract.DrainStartedAnnotation: nil, contract.DrainedAnnotation: nil}, spec)
 }
 
 // writeMarks writes annotations and the spec of a Node on the version that was read, so that it does not overwrite another writer who

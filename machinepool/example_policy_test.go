@@ -12,6 +12,7 @@ import (
 	"github.com/machinist-dev/machinist/contract/pass"
 	"github.com/machinist-dev/machinist/machinepool"
 	"github.com/machinist-dev/machinist/machineset/scale"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // A Node that cluster-autoscaler is about to take away is drained by its pool.
@@ -32,7 +33,7 @@ func ExamplePolicy() {
 
 // Pools follow their Cluster objects, and share Nodes and drains with whoever leads Machines.
 func ExampleNew() {
-	_ = func(ctx context.Context, mgr ctrl.Manager, workload machinepool.Workload) error {
+	_ = func(ctx context.Context, mgr ctrl.Manager, workload cluster.Workload) error {
 		kinds, err := machinepool.ClusterAPI(contract.V1Beta2)
 		if err != nil {
 			return err

@@ -308,7 +308,7 @@ type askedFor struct {
 
 func (a *askedFor) ports(_ ctrl.Manager, ports *machinepool.Ports) {
 	inner := ports.Workload
-	ports.NodesOf = func(key types.NamespacedName) (machinepool.Workload, error) {
+	ports.NodesOf = func(key types.NamespacedName) (cluster.Workload, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if !slices.Contains(a.seen, key) {
@@ -317,7 +317,7 @@ func (a *askedFor) ports(_ ctrl.Manager, ports *machinepool.Ports) {
 		return inner, nil
 	}
 	ports.WorkloadEvents = func(cluster.Mapper) source.Source { return source.Func(noEvents) }
-	ports.Workload = machinepool.Workload{}
+	ports.Workload = cluster.Workload{}
 }
 
 func (a *askedFor) clusters() []client.ObjectKey {

@@ -2,7 +2,6 @@ package machinepool
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -24,15 +23,15 @@ func TestVolumesThatAreNotWaitedForAnyMoreAreLetGo(t *testing.T) {
 	volumes := &letGo{}
 	p.mem().workload.Volumes = volumes
 	for _, name := range []string{"a", "b"} {
-		p.mem().draining[name] = time.Time{}
-		require.Equal(t, actingNow, p.mem().detaches(name, actingNow))
+		p.mem().draining[name] = actingNow
 	}
 	p.mem().release(sets.Set[string]{"b": {}})
 	require.Equal(t, []string{"a"}, volumes.released)
 	p.env.memory.Forget(testPool)
 	require.Equal(t, []string{"a", "b"}, volumes.released)
 	p.mem().workload.Volumes = volumes
-	require.Equal(t, actingNow.Add(time.Hour), p.mem().detaches("a", actingNow.Add(time.Hour)), "it begins anew")
+	require.Empty(t, p.mem().draining, "the wait begins anew")
+	p.mem().draining["a"] = actingNow
 	p.env.memory.Of(testPool, "another of its name")
 	require.Equal(t, []string{"a", "b", "a"}, volumes.released)
 }

@@ -234,13 +234,12 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 // createMachine creates the Machine of an InfraMachine.
 func (p *Scope) createMachine(ctx context.Context, name string) error {
 	labels, annotations := p.machineMetadata()
-	seed := contract.MachineSeed{
+	machine, err := p.env.kinds.NewMachine(&p.State, contract.MachineSeed{
 		Key: p.key(name), Labels: labels, Annotations: annotations,
 		Owners:                []metav1.OwnerReference{p.OwnerReference()},
 		Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: name},
 		InfrastructureVersion: p.machines.gvk.Version,
-	}
-	machine, err := p.env.kinds.NewMachine(Seed{seed, p.State.ClusterName, p.State.Template.Version})
+	})
 	if err == nil {
 		err = p.env.frame.Ports.Client.Create(ctx, machine)
 	}

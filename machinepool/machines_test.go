@@ -154,9 +154,9 @@ func TestMachinesAreMadeAtTheSameTimeFromSeedsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, kinds: func(kinds *machinepool.Kinds) {
 		inner := kinds.NewMachine
-		kinds.NewMachine = func(s machinepool.Seed) (contract.Object, error) {
-			s.Labels["made-as-"+s.Key.Name] = ""
-			return inner(s)
+		kinds.NewMachine = func(pool *contract.MachinePoolState, seed contract.MachineSeed) (contract.Object, error) {
+			seed.Labels["made-as-"+seed.Key.Name] = ""
+			return inner(pool, seed)
 		}
 	}})
 	w.poolWith(8)

@@ -19,9 +19,6 @@ import (
 	"github.com/machinist-dev/machinist/noderef/propagate"
 )
 
-// Workload is the access to the Nodes of one cluster; see cluster.Workload. One connection serves this package and package machine.
-type Workload = cluster.Workload
-
 // Ports are the interfaces that a Reconciler uses: those of all kinds, and the access to Nodes. Client, Cache and APIReader are required,
 // and so is Workload.Nodes or NodesOf.
 type Ports struct {
@@ -29,13 +26,13 @@ type Ports struct {
 
 	// Workload is the cluster of all pools, or, if NodesOf is set, of pools without a cluster name. Its Client defaults to Ports.Client;
 	// without a Client, its APIReader defaults to Ports.APIReader.
-	Workload Workload
+	Workload cluster.Workload
 
 	// NodesOf returns the access to the Nodes of a workload cluster; nil means that all Nodes are those of Ports.Workload. A pool's cluster
 	// has the pool's namespace and the name in its state's ClusterName. The function is called in every pass and must not block.
 	// cluster.NodesOf returns one for a cluster.Clusters. An error that matches cluster.ErrNotConnected or cluster.ErrNotSynced means that the
 	// Nodes cannot be read now.
-	NodesOf func(cluster types.NamespacedName) (Workload, error)
+	NodesOf func(cluster types.NamespacedName) (cluster.Workload, error)
 	// WorkloadEvents returns a source that enqueues the mapper's result for a cluster whenever the result of NodesOf for it changes.
 	// cluster.Clusters.Source is one. AddToManager requires it with NodesOf.
 	WorkloadEvents func(cluster.Mapper) source.Source
@@ -48,9 +45,9 @@ func (p Ports) validate() error {
 	return nil
 }
 
-// DefaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template sets a timeout. The value is
+// defaultNodeDeletionTimeout is how long a pool in deletion tries to delete its Nodes, unless its template sets a timeout. The value is
 // Cluster API's; the time begins when the instances are gone, not with the deletion request.
-const DefaultNodeDeletionTimeout = 10 * time.Second
+const defaultNodeDeletionTimeout = 10 * time.Second
 
 // Options configure a Reconciler. The zero value is ready for use.
 type Options struct {
@@ -111,8 +108,10 @@ type Kinds struct {
 	// Machine is the kind of the Machines that represent single instances, if a provider creates an InfraMachine for each of them
 	// (InfraMachinePool status.infrastructureMachineKind), and NewMachine returns a new one. Without NewMachine such a pool is treated like
 	// any other. A Node that another Machine claims is neither cordoned nor drained nor deleted. Leave Machine empty if there are none.
-	Machine    contract.Kind
-	NewMachine func(Seed) (contract.Object, error)
+	Machine contract.Kind
+	// NewMachine makes the Machine of one instance. The owner in the seed is the pool, whose state must not be changed, and the infrastructure
+	// is the InfraMachine of the instance. The Machine has no bootstrap configuration of its own.
+	NewMachine func(pool *contract.MachinePoolState, seed contract.MachineSeed) (contract.Object, error)
 }
 
 func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
@@ -135,16 +134,6 @@ func (k Kinds) validate() error {
 	return errors.Join(err, contract.RefuseForgotten(machine, "Node.Name", "Node.UID")) // which drains need
 }
 
-// Seed is what a pool decides about the Machine of one of its instances: its owner is the pool, its infrastructure the InfraMachine of the
-// instance, and it has no bootstrap configuration of its own.
-type Seed struct {
-	contract.MachineSeed
-
-	ClusterName string
-	// Version is the Kubernetes version of the template.
-	Version string
-}
-
 // ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error matches
 // contract.ErrUnknownVersion.
 func ClusterAPI(v contract.Version) (Kinds, error) {
@@ -155,20 +144,22 @@ func ClusterAPI(v contract.Version) (Kinds, error) {
 	gvk := kinds.Machine.GVK.GroupVersion().WithKind("MachinePool")
 	return Kinds{
 		Pool: contract.Unstructured(gvk, contract.LayoutsOf(v).MachinePool), Machine: kinds.Machine,
-		NewMachine: func(s Seed) (contract.Object, error) { return kinds.Maker.NewMachine(setFor(s), s.MachineSeed) },
+		NewMachine: func(pool *contract.MachinePoolState, seed contract.MachineSeed) (contract.Object, error) {
+			return kinds.Maker.NewMachine(setFor(pool), seed)
+		},
 	}, nil
 }
 
-// setFor returns a set whose Machine is the one of a seed. It uses the bootstrap data of the pool, so its own secret name is empty, which
+// setFor returns a set whose Machine is one of a pool. It uses the bootstrap data of the pool, so its own secret name is empty, which
 // means that nothing is waited for. Rule: Cluster API's MachinePool controller.
-func setFor(s Seed) *unstructured.Unstructured {
+func setFor(pool *contract.MachinePoolState) *unstructured.Unstructured {
 	machine := map[string]any{"bootstrap": map[string]any{"dataSecretName": ""}}
-	if s.Version != "" {
-		machine["version"] = s.Version
+	if pool.Template.Version != "" {
+		machine["version"] = pool.Template.Version
 	}
 	spec := map[string]any{"template": map[string]any{"spec": machine}}
-	if s.ClusterName != "" { // no schema accepts the empty name
-		spec["clusterName"] = s.ClusterName
+	if pool.ClusterName != "" { // no schema accepts the empty name
+		spec["clusterName"] = pool.ClusterName
 	}
 	return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 }

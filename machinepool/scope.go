@@ -14,6 +14,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Scope is one pass over one MachinePool. It embeds a pass.Scope: State is the pool, Assert sets a condition, ChangeAnnotation and the
@@ -33,7 +34,7 @@ type Scope struct {
 	// the stored ones.
 	complete bool
 
-	workload   Workload
+	workload   cluster.Workload
 	nodesKnown bool
 	unread     external.Problem // why the Nodes are unknown
 	instances  instances
@@ -101,7 +102,7 @@ type recollection struct {
 	requested engine.Deletions
 	// draining are the names of the Nodes that workload drains, each with the start of the wait for its volumes; zero before.
 	draining map[string]time.Time
-	workload Workload
+	workload cluster.Workload
 	// unread is the time since which something that was read before cannot be read; nodesUnread is the time since which some Nodes are
 	// unknown; zero otherwise.
 	unread, nodesUnread time.Time
@@ -117,12 +118,6 @@ func (r *recollection) release(keep sets.Set[string]) {
 			delete(r.draining, node)
 		}
 	}
-}
-
-// detaches records the start of the wait for a Node's volumes, and returns it.
-func (r *recollection) detaches(node string, now time.Time) time.Time {
-	r.draining[node] = cmp.Or(r.draining[node], now)
-	return r.draining[node]
 }
 
 // countUnread records the time since which some Nodes are unknown.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 func TestAListWithoutAStepThatKeepsAPoolSafeIsRefused(t *testing.T) {
@@ -24,7 +25,7 @@ func TestAListWithoutAStepThatKeepsAPoolSafeIsRefused(t *testing.T) {
 			kinds, err := ClusterAPI(contract.V1Beta2)
 			require.NoError(t, err)
 			a := &api{}
-			ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: Workload{Nodes: synced{}}}
+			ports := Ports{Ports: engine.Ports{Client: a, Cache: &byKey{}, APIReader: a}, Workload: cluster.Workload{Nodes: synced{}}}
 			_, err = New(kinds, ports, Options{Steps: steps})
 			if optional[s.Name] {
 				require.NoError(t, err)

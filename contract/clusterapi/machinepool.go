@@ -2,7 +2,6 @@ package clusterapi
 
 import (
 	"github.com/machinist-dev/machinist/contract"
-	"github.com/machinist-dev/machinist/machinepool"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -71,11 +70,11 @@ func writeMachinePool(m *clusterv1.MachinePool, u contract.MachinePoolUpdate) er
 }
 
 // newPoolMachine makes the same Machine as machinepool.ClusterAPI. The empty secret name means that there is no bootstrap data to wait for.
-func newPoolMachine(s machinepool.Seed) (contract.Object, error) {
+func newPoolMachine(pool *contract.MachinePoolState, seed contract.MachineSeed) (contract.Object, error) {
 	made := &clusterv1.Machine{Spec: clusterv1.MachineSpec{
-		ClusterName: s.ClusterName, InfrastructureRef: refTo(s.Infrastructure), Version: s.Version,
+		ClusterName: pool.ClusterName, InfrastructureRef: refTo(seed.Infrastructure), Version: pool.Template.Version,
 		Bootstrap: clusterv1.Bootstrap{DataSecretName: new("")},
 	}}
-	s.ApplyTo(made)
+	seed.ApplyTo(made)
 	return made, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/examples/manager/options"
 	"github.com/machinist-dev/machinist/fake"
-	"github.com/machinist-dev/machinist/machinepool"
 )
 
 // namesOf are the names of objects in YAML documents.
@@ -96,12 +95,12 @@ func TestMissingCRDsOfOurOwnAreExplained(t *testing.T) {
 func TestPoolsOfOurGroupMakeMachinesOfIt(t *testing.T) {
 	t.Parallel()
 	own := settings{options.Options{Kinds: options.Kinds{Group: api.Machinist}}}
-	made, err := poolKinds(own).NewMachine(machinepool.Seed{
-		ClusterName: "c", MachineSeed: contract.MachineSeed{Infrastructure: contract.Ref{Group: "g.dev", Kind: "K", Name: "n"}},
-	})
+	made, err := poolKinds(own).NewMachine(
+		&contract.MachinePoolState{ReplicatedState: contract.ReplicatedState{ClusterName: "c"}},
+		contract.MachineSeed{Infrastructure: contract.Ref{Group: "g.dev", Kind: "K", Name: "n"}})
 	require.NoError(t, err)
 	require.Equal(t, "machinist.dev/v1beta2, Kind=Machine", made.GetObjectKind().GroupVersionKind().String())
-	alone, err := poolKinds(own).NewMachine(machinepool.Seed{})
+	alone, err := poolKinds(own).NewMachine(&contract.MachinePoolState{}, contract.MachineSeed{})
 	require.NoError(t, err)
 	require.NotContains(t, alone.(*unstructured.Unstructured).Object["spec"], "clusterName", "the CRD refuses the empty name")
 	mixed := poolKinds(settings{options.Options{Kinds: options.Kinds{Group: api.ClusterAPI, PoolGroup: api.Machinist}}})

@@ -19,8 +19,8 @@ func poolKinds(o settings) machinepool.Kinds {
 	kinds, _ := machinepool.ClusterAPI(contract.V1Beta2)                                      // it fails for an unknown version only
 	kinds.Pool, kinds.Machine = o.Kinds.GroupOfPools().MachinePool(), o.Kinds.Group.Machine() // one shared informer of Machines
 	newMachine := kinds.NewMachine
-	kinds.NewMachine = func(s machinepool.Seed) (contract.Object, error) {
-		made, err := newMachine(s)
+	kinds.NewMachine = func(pool *contract.MachinePoolState, seed contract.MachineSeed) (contract.Object, error) {
+		made, err := newMachine(pool, seed)
 		if err == nil {
 			made.GetObjectKind().SetGroupVersionKind(kinds.Machine.GVK)
 		}
