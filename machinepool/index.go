@@ -87,10 +87,8 @@ func (r *Reconciler) claimsOn(
 // claimOf returns the claim of a pool on one Node.
 func claimOf(state *contract.MachinePoolState, node *corev1.Node, rules noderef.Rules) noderef.Identity {
 	identity := noderef.Identity{Machine: state.Key}
-	for _, id := range state.ProviderIDs {
-		if rules.Same(id, node.Spec.ProviderID) {
-			identity.ProviderID = id
-		}
+	if lists(state.ProviderIDs, node, rules) {
+		identity.ProviderID = node.Spec.ProviderID
 	}
 	for _, ref := range state.Nodes {
 		if ref.Name == node.Name {

@@ -37,8 +37,6 @@ type infrastructureDecision struct {
 	Replicas contract.Opt[int32]
 	// Provisioned: the group exists, or once did.
 	Provisioned bool
-	// MachineKind is the kind of the InfraMachines that represent instances, empty for none.
-	MachineKind string
 	Condition   metav1.Condition
 	Failure     engine.Failure
 }
@@ -62,7 +60,6 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 	}
 	kind, ready := f.External.Ref.Kind, f.Pool.Provisioned || f.Provisioned
 	d.Failure = engine.FailureOf(f.External, f.Pool.FailureReason, f.Pool.FailureMessage)
-	d.MachineKind = f.Pool.InfrastructureMachineKind
 	d.Condition = engine.Mirror(contract.ConditionInfrastructureReady, f.Pool.Ready,
 		engine.Initialized(contract.ConditionInfrastructureReady, f.Pool.Provisioned, kind+" status.initialization.provisioned is false"))
 	ids := instanceIDs(f.Pool.ProviderIDList, f.Rules)
@@ -85,7 +82,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 		return d
 	}
 	d.Complete = int64(len(ids)) >= int64(replicas)
-	if !f.Deleting && !sameInstances(ids, f.Known, f.Rules) {
+	if !f.Deleting && !slices.Equal(ids, f.Known) {
 		d.IDs = contract.Some(ids)
 	}
 	return d
@@ -96,7 +93,7 @@ func decideInfrastructure(f infrastructureFacts) infrastructureDecision {
 // another form of IDs. Their Nodes must be drained and deleted.
 func (f *infrastructureFacts) inDeletion(listed []string) contract.Opt[[]string] {
 	all := instanceIDs(slices.Concat(f.Known, listed), f.Rules)
-	if unacceptable(all, f.Pool.Replicas) != "" || sameInstances(all, f.Known, f.Rules) {
+	if unacceptable(all, f.Pool.Replicas) != "" || slices.Equal(all, f.Known) {
 		return contract.Opt[[]string]{}
 	}
 	return contract.Some(all)
@@ -146,7 +143,10 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	d := decideInfrastructure(facts)
 	p.failure = cmp.Or(p.failure, d.Failure)
 	p.Assert(d.Condition)
-	p.complete, p.machineKind = d.Complete, d.MachineKind
+	p.complete = d.Complete
+	if found.Usable() {
+		p.machineKind = facts.Pool.InfrastructureMachineKind
+	}
 	if ids, changed := d.IDs.Get(); changed {
 		p.State.ProviderIDs, p.Update.ProviderIDs = ids, contract.SetTo(ids)
 	}

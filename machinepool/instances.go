@@ -93,9 +93,9 @@ func instanceIDs(list []string, rules noderef.Rules) []string {
 	})
 }
 
-// sameInstances reports whether two lists contain the same instances.
-func sameInstances(a, b []string, rules noderef.Rules) bool {
-	return slices.Equal(instanceIDs(a, rules), instanceIDs(b, rules))
+// lists reports whether a list of provider IDs has the instance of a Node.
+func lists(ids []string, node *corev1.Node, rules noderef.Rules) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return rules.Same(id, node.Spec.ProviderID) })
 }
 
 // instanceFacts are the inputs of findInstances.

@@ -2,6 +2,7 @@ package machinepool
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestTheOrderOfProviderIDsAndRepeatedOnesDoNotMatter(t *testing.T) {
 	for range 50 {
 		shuffled := append([]string{ids[random.IntN(4)], "", "p://"}, ids...)
 		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if !sameInstances(ids, shuffled, noderef.Rules{}) {
+		if !slices.Equal(ids, instanceIDs(shuffled, noderef.Rules{})) {
 			t.Fatalf("%v names other instances than %v", shuffled, ids)
 		}
 		got := findInstances(instanceFacts{Pool: testPool, IDs: shuffled, Nodes: nodes})

@@ -21,7 +21,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
-// claimedRetry is the delay before Nodes that another pool or a Machine claims too are checked again: the other's events wake no pool.
+// claimedRetry is the delay before Nodes that another pool or a Machine claims too are checked again: the other's events wake no pool. The
+// same goes for a list of instances that is held.
 const claimedRetry = 30 * time.Second
 
 // observeNodes finds the pool's Nodes, and records since when they cannot be read. Nodes that cannot be read are not an error: an event
@@ -30,26 +31,21 @@ func (p *Scope) observeNodes(ctx context.Context) error {
 	p.observed = true
 	key := p.env.clusterOf(&p.State)
 	synced, err := p.lookForNodes(ctx, key)
-	p.nodesKnown = synced && err == nil
-	if p.nodesKnown {
+	if p.nodesKnown = synced && err == nil; p.nodesKnown {
 		p.confirmMissed(ctx)
 		p.forgetRequests()
-	}
-	if !p.nodesKnown {
+	} else {
 		p.instances, p.unread = nil, unreadProblem(key, err)
 		if len(p.State.Nodes)+len(p.State.ProviderIDs) > 0 {
 			p.missed = "The Nodes cannot be read: " + p.unread.Message
 		}
+		p.Requeue(claimedRetry) // a safety net
 	}
 	p.mem().countUnread(p.missed != "", p.Now)
-	if p.nodesKnown {
-		return nil
+	if err != nil && !cluster.IsUnread(err) {
+		return fmt.Errorf("read the Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.State.Key, err)
 	}
-	if err == nil || cluster.IsUnread(err) {
-		p.Requeue(claimedRetry) // a safety net
-		return nil
-	}
-	return fmt.Errorf("read the Nodes of %s %s: %w", p.env.kinds.Pool.GVK.Kind, p.State.Key, err)
+	return nil
 }
 
 // lookForNodes finds the pool's Nodes among those of a cluster; synced is false while these are unknown. A Node whose claims are unknown
@@ -87,6 +83,9 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	return true, nil
 }
 
+// logged is the problem of an error that only the log describes.
+var logged = external.Problem{Reason: contract.ReasonInternalError, Message: engine.SeeLogs}
+
 // unreadProblem returns the reason and message of conditions about Nodes that cannot be read.
 func unreadProblem(key types.NamespacedName, err error) external.Problem {
 	switch {
@@ -95,16 +94,13 @@ func unreadProblem(key types.NamespacedName, err error) external.Problem {
 	case err == nil || cluster.IsUnread(err):
 		return external.Problem{Reason: contract.ReasonInspectionFailed, Message: cluster.Unread(key, err)}
 	}
-	return external.Problem{Reason: contract.ReasonInternalError, Message: engine.SeeLogs}
+	return logged
 }
 
 // isStill reports whether the live Node with the name of a recorded Node is the pool's: the recorded Node, or an instance of the pool that
 // has registered again.
 func isStill(node *corev1.Node, ref contract.NodeRef, ids []string, rules noderef.Rules) bool {
-	if node.UID == ref.UID && ref.UID != "" {
-		return true
-	}
-	return slices.ContainsFunc(ids, func(id string) bool { return rules.Same(id, node.Spec.ProviderID) })
+	return ref.UID != "" && node.UID == ref.UID || lists(ids, node, rules)
 }
 
 // confirmMissed confirms, with one request each, that recorded Nodes that are missing in the index are gone, because the index may be
@@ -145,26 +141,21 @@ const silentFor = 5 * time.Minute
 // their kubelets respond or did a moment ago, nothing requests that they leave, and the list contains none of the recorded Nodes. A
 // provider that changes the form of its IDs writes such a list. It returns none for an empty list of a pool with zero desired replicas, and
 // for Nodes that have not been Ready for silentFor. leaves reports whether a Node is requested to leave now; a completed drain does not
-// count, because its mark may be gone. again is when the first Node will not have been Ready for that long; zero for never.
-func (all instances) unbelievable(
-	pool *contract.MachinePoolState, leaves func(*corev1.Node) bool, now time.Time,
-) (standing []*corev1.Node, again time.Duration) {
+// count, because its mark may be gone.
+func (all instances) unbelievable(pool *contract.MachinePoolState, leaves func(*corev1.Node) bool, now time.Time) (held []*corev1.Node) {
 	if len(pool.ProviderIDs) == 0 && pool.Replicas == contract.Some(int32(0)) {
-		return nil, 0
+		return nil
 	}
 	if slices.ContainsFunc(all.in(here), func(one instance) bool { return slices.Contains(pool.Nodes, one.Ref) }) {
-		return nil, 0
+		return nil
 	}
 	for _, one := range all.in(retired) {
-		left := silentFor // at least
-		if !noderef.Ready(one.Node) {
-			left = readySince(one.Node).Add(silentFor).Sub(now)
-		}
-		if left > 0 && !one.OfMachine && one.Node.DeletionTimestamp == nil && !leaves(one.Node) {
-			standing, again = append(standing, one.Node), engine.Soonest(again, left)
+		responds := noderef.Ready(one.Node) || now.Before(readySince(one.Node).Add(silentFor))
+		if responds && !one.OfMachine && one.Node.DeletionTimestamp == nil && !leaves(one.Node) {
+			held = append(held, one.Node)
 		}
 	}
-	return standing, again
+	return held
 }
 
 // holdsList holds an unbelievable list of a pool that is not being deleted: the instances remain those of the recorded Nodes, and a
@@ -173,11 +164,11 @@ func (p *Scope) holdsList() {
 	if !p.infrastructure.Usable() || p.Deleting() {
 		return
 	}
-	held, again := p.instances.unbelievable(&p.State, p.env.options.Policy.Leaving, p.Now)
+	held := p.instances.unbelievable(&p.State, p.env.options.Policy.Leaving, p.Now)
 	if len(held) == 0 {
 		return
 	}
-	p.Requeue(again)
+	p.Requeue(claimedRetry) // time alone ends it, too
 	p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, ReasonInstancesHeld, fmt.Sprintf(
 		"%s %s lists %d instances, and none of them has one of the recorded Nodes, of which %d answer: %s. "+
 			"No Node is drained or deleted for it. "+

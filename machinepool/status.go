@@ -107,10 +107,8 @@ func (f *statusFacts) available() metav1.Condition {
 }
 
 func (f *statusFacts) unread(kind string) metav1.Condition {
-	if f.Unread == (external.Problem{}) { // the Nodes are known, and the Machines are not; an empty reason is rejected
-		return engine.Condition(kind, metav1.ConditionUnknown, contract.ReasonInternalError, engine.SeeLogs)
-	}
-	return engine.Condition(kind, metav1.ConditionUnknown, f.Unread.Reason, f.Unread.Message)
+	why := cmp.Or(f.Unread, logged) // the Nodes may be known, and the Machines not; an empty reason is rejected
+	return engine.Condition(kind, metav1.ConditionUnknown, why.Reason, why.Message)
 }
 
 // machinesReady reports the instances that have a problem.
@@ -125,24 +123,22 @@ func (f *statusFacts) machinesReady() metav1.Condition {
 	if unnamed := f.Pool.ObservedReplicas.Or(0) - f.Listed; unnamed > 0 {
 		all.Lines = append(all.Lines, fmt.Sprintf("* Without a provider ID: %d", unnamed))
 	}
-	return f.summed(contract.ConditionMachinesReady, contract.ReasonReady, all.Reason, all.Lines)
+	return f.summed(contract.ConditionMachinesReady, contract.ReasonReady, all)
 }
 
 func (f *statusFacts) machinesUpToDate() metav1.Condition {
-	var lines []string
-	if len(f.Counts.Outdated) > 0 {
-		lines = []string{"* Not up to date: " + engine.Named(f.Counts.Outdated)}
-	}
-	return f.summed(contract.ConditionMachinesUpToDate, contract.ReasonUpToDate, contract.ReasonNotUpToDate, lines)
+	var all problems
+	all.add(contract.ReasonNotUpToDate, "Not up to date", f.Counts.Outdated, "")
+	return f.summed(contract.ConditionMachinesUpToDate, contract.ReasonUpToDate, all)
 }
 
-// summed returns a condition about all instances: it is good unless lines report problems.
-func (f *statusFacts) summed(kind, good, bad string, lines []string) metav1.Condition {
+// summed returns a condition about all instances: it is good unless there are problems.
+func (f *statusFacts) summed(kind, good string, all problems) metav1.Condition {
 	switch {
 	case !f.Known:
 		return f.unread(kind)
-	case len(lines) > 0:
-		return engine.Condition(kind, metav1.ConditionFalse, bad, strings.Join(lines, "\n"))
+	case len(all.Lines) > 0:
+		return engine.Condition(kind, metav1.ConditionFalse, all.Reason, strings.Join(all.Lines, "\n"))
 	case f.actual() == 0:
 		good = contract.ReasonNoReplicas
 	}
@@ -267,14 +263,11 @@ func statusStep(_ context.Context, p *Scope) (Result, error) {
 // sparesUnread does not change conditions for a while when their objects cannot be read any more: a starting process can read nothing, and
 // connections recover.
 func (p *Scope) sparesUnread() {
-	read := map[string]bool{
-		contract.ConditionInfrastructureReady: p.infrastructure.Usable(), contract.ConditionBootstrapConfigReady: p.bootstrap.Usable(),
-	}
 	reasons := []string{
 		contract.ReasonConnectionDown, contract.ReasonInspectionFailed, contract.ReasonInternalError, external.ReasonCacheNotSynced,
 	}
 	isUnread := func(c metav1.Condition) bool {
-		return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason) && !read[c.Type]
+		return c.Status == metav1.ConditionUnknown && slices.Contains(reasons, c.Reason)
 	}
 	p.SpareUnread(isUnread, &p.mem().unread, p.env.options.ConnectionGrace)
 }
