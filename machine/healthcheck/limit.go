@@ -14,22 +14,21 @@ import (
 // errLimit is the error for a maximum or a range that is invalid.
 var errLimit = errors.New("the limit of unhealthy Machines cannot be read")
 
-// limit is the number of unhealthy Machines up to which they are remediated. The zero limit is Cluster API's default, 100%.
+// limit is the number of unhealthy Machines up to which they are remediated.
 type limit struct {
 	least int
-	most  contract.Opt[intstr.IntOrString]
+	most  intstr.IntOrString
 	in    string // the text of the range, or empty
 }
 
-// parseLimit reads PlanFacts.MaxUnhealthy and UnhealthyRange.
+// parseLimit reads PlanFacts.MaxUnhealthy, which is 100% by default as in Cluster API, and UnhealthyRange.
 func parseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (limit, error) {
 	if inRange == "" {
-		l := limit{most: maximum}
-		value := l.value()
-		if n, err := intstr.GetScaledValueFromIntOrPercent(&value, 100, false); err != nil || n < 0 {
-			return limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", errLimit, value.String())
+		most := maximum.Or(intstr.FromString("100%"))
+		if n, err := intstr.GetScaledValueFromIntOrPercent(&most, 100, false); err != nil || n < 0 {
+			return limit{}, fmt.Errorf("%w: %q is no number and no percentage such as 40%%", errLimit, most.String())
 		}
-		return l, nil
+		return limit{most: most}, nil
 	}
 	inner, opened := strings.CutPrefix(inRange, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
@@ -39,26 +38,22 @@ func parseLimit(maximum contract.Opt[intstr.IntOrString], inRange string) (limit
 	if !opened || !closed || !parts || errFrom != nil || errTo != nil || to < from {
 		return limit{}, fmt.Errorf("%w: %q is no range such as [3-5]", errLimit, inRange)
 	}
-	return limit{least: int(from), most: contract.Some(intstr.FromInt32(int32(to))), in: inRange}, nil //nolint:gosec // 31 bits
+	return limit{least: int(from), most: intstr.FromInt32(int32(to)), in: inRange}, nil //nolint:gosec // 31 bits
 }
 
 // allows reports whether a number of unhealthy Machines of a total is remediated, and how many more may become unhealthy. Rule: Cluster
 // API's isAllowedRemediation.
 func (l limit) allows(total, unhealthy int) (allowed bool, remaining int) {
-	value := l.value()
-	most, _ := intstr.GetScaledValueFromIntOrPercent(&value, total, false) // parseLimit has validated it
+	most, _ := intstr.GetScaledValueFromIntOrPercent(&l.most, total, false) // parseLimit has validated it
 	if unhealthy < l.least || unhealthy > most {
 		return false, 0
 	}
 	return true, most - unhealthy
 }
 
-func (l limit) value() intstr.IntOrString { return l.most.Or(intstr.FromString("100%")) }
-
 // refusal is the message for a number that is not allowed. The text is Cluster API's.
 func (l limit) refusal(total, unhealthy int) string {
-	value := l.value()
-	what, limit := "exceeds maxUnhealthy", "maxUnhealthy: "+value.String()
+	what, limit := "exceeds maxUnhealthy", "maxUnhealthy: "+l.most.String()
 	if l.in != "" {
 		what, limit = "does not fall within the range", "unhealthyRange: "+l.in
 	}

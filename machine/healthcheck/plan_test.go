@@ -100,7 +100,9 @@ func TestALimitCountsAsClusterAPIDoes(t *testing.T) {
 		require.Equal(t, tc.allowed, allowed, "%+v", tc)
 		require.Equal(t, tc.remaining, remaining, "%+v", tc)
 	}
-	allowed, _ := healthcheck.Limit{}.Allows(3, 3)
+	byDefault, err := healthcheck.ParseLimit(contract.Opt[intstr.IntOrString]{}, "")
+	require.NoError(t, err)
+	allowed, _ := byDefault.Allows(3, 3)
 	require.True(t, allowed, "the default is 100%")
 	for _, wrong := range []string{"many", "5", "-5%", "%"} {
 		_, err := healthcheck.ParseLimit(contract.Some(intstr.FromString(wrong)), "")
@@ -110,7 +112,7 @@ func TestALimitCountsAsClusterAPIDoes(t *testing.T) {
 		_, err := healthcheck.ParseLimit(contract.Opt[intstr.IntOrString]{}, wrong)
 		require.ErrorIs(t, err, healthcheck.ErrLimit, wrong)
 	}
-	_, err := healthcheck.ParseLimit(contract.Some(intstr.FromInt32(-1)), "")
+	_, err = healthcheck.ParseLimit(contract.Some(intstr.FromInt32(-1)), "")
 	require.ErrorIs(t, err, healthcheck.ErrLimit)
 }
 
