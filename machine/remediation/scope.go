@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,15 +64,11 @@ type member struct {
 
 // selectorOf returns the selector of a check's Machines, all of its cluster. A check without a selector selects none.
 func selectorOf(check *contract.HealthCheckState) (labels.Selector, error) {
-	selector, err := metav1.LabelSelectorAsSelector(check.Selector)
-	if err != nil || check.Selector == nil || check.ClusterName == "" {
-		return selector, err
+	selector := check.Selector
+	if selector != nil && check.ClusterName != "" {
+		selector = metav1.CloneSelectorAndAddLabel(selector, contract.ClusterNameLabel, check.ClusterName)
 	}
-	cluster, err := labels.NewRequirement(contract.ClusterNameLabel, selection.Equals, []string{check.ClusterName})
-	if err != nil {
-		return labels.Nothing(), err
-	}
-	return selector.Add(*cluster), nil
+	return metav1.LabelSelectorAsSelector(selector)
 }
 
 // machinesStep reads the Machines of the check, and judges them. Nothing is decided without the Machines or with an invalid selector.
