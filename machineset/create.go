@@ -70,7 +70,7 @@ func (s *Scope) newMachine(seed contract.MachineSeed) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return giving(&s.State, fields).Of(made)
+	return giving(&s.State, fields).Of(made), nil
 }
 
 // createPart clones an object that a Machine references from a template. own is false when an object of another owner has the name, or an

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,6 +129,12 @@ const gather = 100 * time.Millisecond
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
+// gathering is a queue that adds requests later.
+type gathering struct{ queue }
+
+// Add implements the interface.
+func (q gathering) Add(request reconcile.Request) { q.AddAfter(request, gather) }
+
 // Watch enqueues the owner of a child that changes, or the owners that may adopt it. Events of many children at once cause one pass.
 func (f *Frame[S, U, CS, CU]) Watch(b *engine.Builder) {
 	b.Watches(engine.NewObject(f.kind), Gathered(f.ownersOf))
@@ -135,22 +142,12 @@ func (f *Frame[S, U, CS, CU]) Watch(b *engine.Builder) {
 
 // Gathered enqueues the requests for an event 100 ms later, so that events of many objects at once cause one pass. For an update it
 // includes the requests for the old object.
-func Gathered(requests func(context.Context, client.Object) []reconcile.Request) handler.Funcs {
-	wake := func(ctx context.Context, q queue, objects ...client.Object) {
-		woken := map[reconcile.Request]bool{}
-		for _, obj := range objects {
-			for _, request := range requests(ctx, obj) {
-				if !woken[request] {
-					woken[request] = true
-					q.AddAfter(request, gather)
-				}
-			}
-		}
-	}
+func Gathered(requests handler.MapFunc) handler.Funcs {
+	all := handler.EnqueueRequestsFromMapFunc(requests)
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, q, e.Object) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, q, e.ObjectOld, e.ObjectNew) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { all.Create(ctx, e, gathering{q}) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { all.Delete(ctx, e, gathering{q}) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { all.Update(ctx, e, gathering{q}) },
 	}
 }
 
@@ -179,10 +176,7 @@ func (f *Frame[S, U, CS, CU]) ownersOf(ctx context.Context, child client.Object)
 // children whose label nameLabel has the owner's name. have is not changed. Rule: the defaults of Cluster API's webhooks and controllers
 // for MachineSets and MachineDeployments.
 func Selector(have *metav1.LabelSelector, owner contract.Common, nameLabel string) (labels.Selector, error) {
-	effective := &metav1.LabelSelector{}
-	if have != nil {
-		effective = have.DeepCopy()
-	}
+	effective := cmp.Or(have.DeepCopy(), &metav1.LabelSelector{})
 	if len(effective.MatchLabels) == 0 && len(effective.MatchExpressions) == 0 {
 		metav1.AddLabelToSelector(effective, nameLabel, contract.LabelValue(owner.Key.Name))
 	}

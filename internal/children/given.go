@@ -2,7 +2,6 @@ package children
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -34,24 +33,17 @@ func ReadGiven(child *contract.Metadata) Given {
 
 // Text returns the record as text. Equal records give equal texts.
 func (g Given) Text() string {
-	text, err := json.Marshal(g)
-	if err != nil {
-		return "" // texts always have a text
-	}
+	text, _ := json.Marshal(g) // texts never fail
 	return string(text)
 }
 
 // Of records on a child, before it is created, the values that the owner gives it, and returns the child for a client.
-func (g Given) Of(made contract.Object) (client.Object, error) {
-	child, ok := made.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T is no client.Object", made)
-	}
+func (g Given) Of(made contract.Object) client.Object {
 	annotations := map[string]string{}
 	maps.Copy(annotations, made.GetAnnotations())
 	annotations[GivenAnnotation] = g.Text()
-	child.SetAnnotations(annotations)
-	return child, nil
+	made.SetAnnotations(annotations)
+	return made
 }
 
 // Changes returns the changes that add labels and annotations to an object, and remove values that were given before and are not wanted any

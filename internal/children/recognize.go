@@ -66,9 +66,6 @@ func (s *Scope[S, U, CS, CU]) recognize(m Child[CS]) {
 	}
 	if e, found := s.reserved(m.Key.Name); found {
 		if err := s.notKept(m.Object, e); err != nil {
-			if s.unkept == nil {
-				s.unkept = map[string]bool{}
-			}
 			s.unkept[m.Key.Name] = true
 			s.Hold(ReasonClaimFailed, err.Error())
 		}

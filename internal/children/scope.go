@@ -56,7 +56,7 @@ type Scope[S, U, CS, CU any] struct {
 
 // Begin fills an empty Scope for an owner. memory is the memory of this owner, by its UID. The Scope retains both.
 func (f *Frame[S, U, CS, CU]) Begin(s *Scope[S, U, CS, CU], owner *engine.Scope[S, U], memory *Memory) {
-	s.frame, s.owner, s.memory = f, owner, memory
+	s.frame, s.owner, s.memory, s.unkept = f, owner, memory, map[string]bool{}
 }
 
 // Observe reads the children of the owner and its ledger, and claims children. After an error, or when Waiting is set, nothing can be

@@ -164,5 +164,5 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return given(&s.State, fields).Of(made)
+	return given(&s.State, fields).Of(made), nil
 }
