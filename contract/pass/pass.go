@@ -103,8 +103,3 @@ const (
 
 // ErrNoStep matches the error for a name that is not in the list of steps.
 var ErrNoStep = engine.ErrNoStep
-
-// Position returns the position of the step with a name that runs in a Life, -1 if there is none.
-func Position[P any](steps []Step[P], name string, life engine.Life) int {
-	return engine.Position(steps, name, life)
-}

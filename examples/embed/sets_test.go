@@ -27,6 +27,6 @@ func maintenance[P any]() pass.Step[P] {
 func Example_maintenance() {
 	boxes := machine.Steps().InsertBefore(machine.StepBootstrap, maintenance[*machine.Scope]())
 	sets := machineset.Steps().InsertBefore(machineset.StepScale, maintenance[*machineset.Scope]())
-	fmt.Println(pass.Position(boxes, "maintenance", pass.InRunning), pass.Position(sets, "maintenance", pass.InRunning))
-	// Output: 3 6
+	fmt.Println(boxes[3].Name, sets[6].Name)
+	// Output: maintenance maintenance
 }

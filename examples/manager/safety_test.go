@@ -17,6 +17,7 @@ import (
 	"github.com/machinist-dev/machinist/examples/manager/api"
 	"github.com/machinist-dev/machinist/fake"
 	"github.com/machinist-dev/machinist/internal/apitest/testenv"
+	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/machine"
 	"github.com/machinist-dev/machinist/machineset"
 	"github.com/machinist-dev/machinist/machineset/guard"
@@ -82,9 +83,9 @@ func TestASetOfAClusterThatDoesNotAnswerCreatesNothing(t *testing.T) {
 	o := given(t, "--machine-safety-freeze-all")
 	steps := machineset.Steps().InsertBefore(machineset.StepHolds, guard.HoldStep[*machineset.Scope](gate))
 	sets := freezing(o, safeguards{gate: gate}, steps, machineset.StepPaused)
-	require.Positive(t, pass.Position(sets, guard.StepGateFreeze, pass.InBoth))
+	require.Positive(t, engine.Position(sets, guard.StepGateFreeze, engine.InBoth))
 	machines := freezing(o, safeguards{gate: gate}, machine.Steps(), machine.StepPaused)
-	require.Positive(t, pass.Position(machines, guard.StepGateFreeze, pass.InBoth))
+	require.Positive(t, engine.Position(machines, guard.StepGateFreeze, engine.InBoth))
 	_, err = machineset.SetupWithManager(t.Context(), mgr, kindsOf(api.ClusterAPI), machineset.Options{
 		Options: pass.Options{Name: "held"}, Steps: steps,
 	})

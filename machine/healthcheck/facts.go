@@ -74,8 +74,8 @@ func Find(machine *contract.MachineState, nodes noderef.Lookup, rules noderef.Ru
 }
 
 const (
-	// DefaultNodeStartup is how long a Machine may be without a Node if a check does not set it. The value is Cluster API's.
-	DefaultNodeStartup = 10 * time.Minute
+	// defaultNodeStartup is how long a Machine may be without a Node if a check does not set it. The value is Cluster API's.
+	defaultNodeStartup = 10 * time.Minute
 	// SkipAnnotation of a Machine, with any value, excludes it from checks. Rule: Cluster API's.
 	SkipAnnotation = "cluster.x-k8s.io/skip-remediation"
 )
@@ -96,5 +96,5 @@ type Checks struct {
 
 // ChecksOf returns the checks of a MachineHealthCheck, with its default.
 func ChecksOf(check *contract.HealthCheckState) Checks {
-	return Checks{Node: check.NodeRules, Machine: check.MachineRules, NodeStartup: check.NodeStartup.Or(DefaultNodeStartup)}
+	return Checks{Node: check.NodeRules, Machine: check.MachineRules, NodeStartup: check.NodeStartup.Or(defaultNodeStartup)}
 }
