@@ -45,7 +45,7 @@ func New(kinds Kinds, ports Ports, options Options) (*Reconciler, error) {
 	f.Normalize = withCluster
 	r := &Reconciler{
 		frame: f, kinds: kinds, ports: ports, options: options, unreadLimit: defaultUnreadLimit,
-		machines: children.NewFrame(f, kinds.Machine, nil, children.Config{Name: "Machine"}),
+		machines: children.NewFrame(f, kinds.Machine, nil, "Machine"),
 		memory: engine.NewMemory(func() *recollection { return &recollection{draining: map[string]time.Time{}} },
 			func(forgotten *recollection) { forgotten.release(nil) }),
 	}

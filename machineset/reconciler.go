@@ -40,9 +40,8 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 	r := &Reconciler{
 		frame: frame, kinds: kinds, memory: engine.NewMemory(children.NewMemory, nil),
 		marks: scale.Marks(kinds.Machine.GVK.Group),
-		machines: children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
-			Name: "Machine", Marks: append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...),
-		}),
+		machines: children.NewFrame(frame, kinds.Machine, selectorOf, "Machine",
+			append([]string{scale.PriorityAnnotation, scale.MarkedAtAnnotation}, scale.Marks(kinds.Machine.GVK.Group)...)...),
 	}
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineSetState, contract.MachineSetUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Forget: r.memory.Forget,

@@ -124,7 +124,7 @@ func (s *Scope[S, U, CS, CU]) seesMarks(live map[string]metav1.PartialObjectMeta
 
 // SameMarks confirms that a child that was read has the marks in the present annotations. The error matches engine.ErrStale.
 func (f *Frame[S, U, CS, CU]) SameMarks(child *contract.Metadata, now map[string]string) error {
-	for _, key := range f.config.Marks {
+	for _, key := range f.marks {
 		before, had := child.Annotations[key]
 		if after, has := now[key]; had != has || before != after {
 			return fmt.Errorf("%w: %s of %s has changed", engine.ErrStale, key, f.says(child.Key))

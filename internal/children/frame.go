@@ -22,29 +22,23 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-// Config defines how the owners of a kind manage children of another kind. Only Name is required.
-type Config struct {
-	// Name is the name of a child in the reasons of holds, such as Machine. Messages and events use its kind.
-	Name string
-	// Marks are the annotations by which the owner chooses the children to delete.
-	Marks []string
-}
-
 // Frame is shared by the passes over all owners of a kind: the Frame of the owners, whose index also finds the children of an owner, and
 // the children's kind. S and U are the state and the update of an owner, CS and CU those of a child. Safe for concurrent use.
 type Frame[S, U, CS, CU any] struct {
-	config   Config
 	owner    *engine.Frame[S, U]
 	kind     contract.KindOf[CS, CU]
 	selector func(*S) (labels.Selector, error)
+	name     string
+	marks    []string
 }
 
 // NewFrame returns the Frame for the owners of an engine.Frame, with children of a kind that passes engine.CheckKind. selector returns the
-// selector of an owner's children; an owner for which it fails adopts none.
+// selector of an owner's children; an owner for which it fails adopts none. name is the name of a child in the reasons of holds, such as
+// Machine; messages and events use its kind. marks are the annotations by which the owner chooses the children to delete.
 func NewFrame[S, U, CS, CU any](
-	owner *engine.Frame[S, U], kind contract.KindOf[CS, CU], selector func(*S) (labels.Selector, error), config Config,
+	owner *engine.Frame[S, U], kind contract.KindOf[CS, CU], selector func(*S) (labels.Selector, error), name string, marks ...string,
 ) *Frame[S, U, CS, CU] {
-	return &Frame[S, U, CS, CU]{config, owner, kind, selector}
+	return &Frame[S, U, CS, CU]{owner, kind, selector, name, marks}
 }
 
 // Child is a child as a pass has read it. Object may be shared with a cache; neither it nor State may be changed.

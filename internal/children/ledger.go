@@ -129,7 +129,7 @@ func (s *Scope[S, U, CS, CU]) AwaitRestored(ctx context.Context, desired int) er
 		s.restored = false
 		return s.commit(ctx, s.Ledger)
 	}
-	s.Hold(NotRestored(s.frame.config.Name), fmt.Sprintf("%s was restored, moved or copied with its %ss yet to come: %d of %d are there; "+
+	s.Hold(NotRestored(s.frame.name), fmt.Sprintf("%s was restored, moved or copied with its %ss yet to come: %d of %d are there; "+
 		"if no more of them come, set annotation %s to %s",
 		s.frame.owner.Kind.GVK.Kind, name, len(s.Own), desired, RestoredAnnotation, owner.UID))
 	return nil

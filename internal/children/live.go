@@ -81,7 +81,7 @@ func (s *Scope[S, U, CS, CU]) ShowsAll(ctx context.Context) (bool, error) {
 	s.names, s.shows = names, shows
 	s.owner.Requeue(again)
 	if message != "" {
-		s.Hold(NotShown(s.frame.config.Name), message)
+		s.Hold(NotShown(s.frame.name), message)
 	}
 	s.Waiting = s.Waiting || !shows && len(s.Holds) == 0
 	return shows, nil

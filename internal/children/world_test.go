@@ -65,9 +65,7 @@ func newWorld(t *testing.T, ports func(*world, *engine.Ports)) *world {
 	var err error
 	w.frame, err = engine.NewFrame("reconciler", deployment, "example.com/deployment", use, options)
 	require.NoError(t, err)
-	w.sets = children.NewFrame(w.frame, set, selectorOf, children.Config{
-		Name: "MachineSet", Marks: []string{scale.DeleteAnnotation},
-	})
+	w.sets = children.NewFrame(w.frame, set, selectorOf, "MachineSet", scale.DeleteAnnotation)
 	require.NoError(t, w.sets.Index(t.Context()))
 	env.Run(mgr)
 	require.True(t, mgr.GetCache().WaitForCacheSync(t.Context()))

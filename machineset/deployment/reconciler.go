@@ -51,10 +51,8 @@ func New(kinds contract.Kinds, ports engine.Ports, options Options) (*Reconciler
 		frame: frame, kinds: kinds, marks: scale.Marks(kinds.Machine.GVK.Group),
 		memory: engine.NewMemory(func() *recollection { return &recollection{sets: children.NewMemory()} }, nil),
 	}
-	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, children.Config{Name: "MachineSet"})
-	r.machines = children.NewFrame(frame, kinds.Machine, selectorOf, children.Config{
-		Name: "Machine", Marks: append([]string{scale.MarkedAtAnnotation}, r.marks...),
-	})
+	r.sets = children.NewFrame(frame, kinds.Set, selectorOf, "MachineSet")
+	r.machines = children.NewFrame(frame, kinds.Machine, selectorOf, "Machine", append([]string{scale.MarkedAtAnnotation}, r.marks...)...)
 	r.reconciler = engine.NewReconciler(engine.Kind[contract.MachineDeploymentState, contract.MachineDeploymentUpdate, *Scope]{
 		Frame: frame, Steps: options.Steps, Forget: r.memory.Forget,
 		NewScope: func() *Scope { return &Scope{env: r} },
