@@ -349,37 +349,37 @@ func TestEachInfraMachineHasOneMachine(t *testing.T) {
 		}
 		return names
 	}
-	plan := facts.plan(requested)
-	got := [][]string{plan.Create, machineNames(plan.Orphaned), machineNames(plan.Replace)}
+	create, orphaned, replace := facts.plan(requested)
+	got := [][]string{create, machineNames(orphaned), machineNames(replace)}
 	if diff := cmp.Diff([][]string{{"new-a", "new-b"}, {"lost"}, {"sick-1"}}, got); diff != "" {
 		t.Errorf("created, orphaned, replaced (-want +got):\n%s", diff)
 	}
 	requested = engine.Deletions{"sick-2": {}}
-	if got := facts.plan(requested).Replace; len(got) != 0 {
+	if _, _, got := facts.plan(requested); len(got) != 0 {
 		t.Errorf("the deletion of one was requested already, got %v", machineNames(got))
 	}
 	requested = nil
 	paused := func(at int) { facts.own[at].Annotations = map[string]string{contract.PausedAnnotation: ""} }
 	paused(1)
 	paused(3)
-	plan = facts.plan(requested)
-	got = [][]string{machineNames(plan.Orphaned), machineNames(plan.Replace)}
+	_, orphaned, replace = facts.plan(requested)
+	got = [][]string{machineNames(orphaned), machineNames(replace)}
 	if diff := cmp.Diff([][]string{nil, {"sick-2"}}, got); diff != "" {
 		t.Errorf("paused ones stay, orphaned, replaced (-want +got):\n%s", diff)
 	}
 	facts.own[1].Annotations, facts.own[3].Annotations = nil, nil
 	facts.infra["is-gone"] = infraMachine{}
-	if got := facts.plan(requested).Orphaned; len(got) != 0 {
+	if _, got, _ := facts.plan(requested); len(got) != 0 {
 		t.Errorf("its InfraMachine is there, and not of the pool, got %v", machineNames(got))
 	}
 	delete(facts.infra, "is-gone")
 	facts.gvk.Kind = "OtherMachine"
-	if got := facts.plan(requested).Orphaned; len(got) != 0 {
+	if _, got, _ := facts.plan(requested); len(got) != 0 {
 		t.Errorf("InfraMachines of the kind that the provider made before were not read, got %v", machineNames(got))
 	}
 	facts.gvk.Kind = ""
 	facts.own = append(facts.own, one("sick-0", "sick-0", true, true))
-	if got := facts.plan(requested).Replace; len(got) != 0 {
+	if _, _, got := facts.plan(requested); len(got) != 0 {
 		t.Errorf("one is on its way out already, got %v", machineNames(got))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -221,7 +220,7 @@ func deleteOne(ctx context.Context, c client.Client, name string, obj client.Obj
 
 // isOld reports whether an error only means that an object has changed, and must be read again soon.
 func isOld(err error) bool {
-	return errors.Is(err, engine.ErrStale) || errors.Is(err, cluster.ErrNodeChanged) || apierrors.IsConflict(err)
+	return engine.IsStale(err) || errors.Is(err, cluster.ErrNodeChanged)
 }
 
 // each calls a function for several objects, and returns those for which it succeeds. After an error that only means that an object must be

@@ -84,20 +84,12 @@ func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.Machine
 	return p.IsSame(ctx) // an earlier pool must not adopt Machines from its stale caches
 }
 
-// machinePlan is the plan for Machines, sorted unless stated otherwise.
-type machinePlan struct {
-	// Create are the InfraMachines that get a Machine.
-	Create []string
-	// Orphaned are Machines without an InfraMachine: the instance is gone. Replace are unhealthy ones, in the order of scale.Remediate.
-	Orphaned, Replace []machine
-}
-
-// plan decides about Machines; requested are the deletions already requested. Each InfraMachine has one Machine, which is found by its
-// reference, whatever its name. A Machine is deleted when its InfraMachine is gone and, one at a time, when a health check requests its
+// plan decides about Machines; requested are the deletions already requested. create are the InfraMachines that get a Machine, orphaned the
+// Machines without an InfraMachine, and replace the unhealthy ones, in the order of scale.Remediate. Each InfraMachine has one Machine, which
+// is found by its reference, whatever its name. A Machine is deleted when its InfraMachine is gone and, one at a time, when a health check requests its
 // replacement, unless it is paused. When a pool shrinks, the provider chooses the instances and deletes their Machines. A Machine whose
 // InfraMachine is of another kind, from an earlier provider configuration, is retained: that InfraMachine was not looked up.
-func (m *machines) plan(requested engine.Deletions) machinePlan {
-	var plan machinePlan
+func (m *machines) plan(requested engine.Deletions) (create []string, orphaned, replace []machine) {
 	has := make(sets.Set[string], len(m.own))
 	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: new(1)}}
 	for _, one := range m.own {
@@ -111,19 +103,19 @@ func (m *machines) plan(requested engine.Deletions) machinePlan {
 			is.Deleting = goes
 			marked.Machines = append(marked.Machines, is)
 		case !exists && ref.GroupKind() == m.gvk.GroupKind() && !one.Paused():
-			plan.Orphaned = append(plan.Orphaned, one)
+			orphaned = append(orphaned, one)
 		}
 	}
 	for _, v := range scale.Remediate(marked).Delete {
 		at := slices.IndexFunc(m.own, func(one machine) bool { return one.Key.Name == v.Name })
-		plan.Replace = append(plan.Replace, m.own[at])
+		replace = append(replace, m.own[at])
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.infra)) {
 		if m.infra[name].Wanted && !has.Has(name) {
-			plan.Create = append(plan.Create, name)
+			create = append(create, name)
 		}
 	}
-	return plan
+	return create, orphaned, replace
 }
 
 // observeMachines reads the Machines of the pool, and the InfraMachines if the provider creates any. Machines that cannot be read are not
@@ -200,9 +192,9 @@ func (p *Scope) syncMachines(ctx context.Context) error {
 	if m == nil || m.infra == nil {
 		return nil
 	}
-	plan := m.plan(p.mem().requested)
-	return errors.Join(p.createMachines(ctx, plan.Create), p.labelMachines(ctx), p.deleteOrphaned(ctx, plan.Orphaned),
-		p.deleteMachines(ctx, plan.Replace, true))
+	create, orphaned, replace := m.plan(p.mem().requested)
+	return errors.Join(p.createMachines(ctx, create), p.labelMachines(ctx), p.deleteOrphaned(ctx, orphaned),
+		p.deleteMachines(ctx, replace, true))
 }
 
 // owns reports whether the pool controls an object, even by a UID from before a restore from a backup.
