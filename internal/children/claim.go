@@ -85,7 +85,7 @@ func (s *Scope[S, U, CS, CU]) claim(ctx context.Context) ([]Child[CS], error) {
 		}
 		if s.frame.owner.Writer.Behind(m.Object) {
 			s.owner.Requeue(engine.BehindRetry)
-			return nil, fmt.Errorf("%w: %s was changed a moment ago", engine.ErrStale, s.frame.says(m.Key))
+			return nil, fmt.Errorf("%w: %s was changed a moment ago", engine.ErrStale, s.frame.nameOf(m.Key))
 		}
 		taken, stays, err := s.take(ctx, m, c)
 		switch {
@@ -138,7 +138,7 @@ func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (t
 	case err != nil:
 		return taken, false, err
 	case !slices.ContainsFunc(taken.OwnerReferences, func(have metav1.OwnerReference) bool { return contract.IsOwner(have, ref) }):
-		return m, false, fmt.Errorf("adopt: the owner reference of %s is not kept: a webhook may remove it", s.frame.says(m.Key))
+		return m, false, fmt.Errorf("adopt: the owner reference of %s is not kept: a webhook may remove it", s.frame.nameOf(m.Key))
 	}
 	s.owner.Eventf(corev1.EventTypeNormal, "SuccessfulAdopt", "Adopt"+name, "Adopted %s %q", name, m.Key.Name)
 	return taken, true, nil

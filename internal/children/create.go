@@ -117,7 +117,7 @@ func (s *Scope[S, U, CS, CU]) create(ctx context.Context, create Make, e scale.E
 	}
 	if lost := s.lost(child, e); lost != "" {
 		return "", false, fmt.Errorf("Kinds.Maker made %s without %s of its seed, by which its owner recognizes it: correct the Maker",
-			s.frame.says(s.key(e.Name)), lost)
+			s.frame.nameOf(s.key(e.Name)), lost)
 	}
 	err = s.frame.owner.Ports.Client.Create(ctx, child)
 	switch {
@@ -131,7 +131,7 @@ func (s *Scope[S, U, CS, CU]) create(ctx context.Context, create Make, e scale.E
 		}
 		return "", false, nil
 	case err != nil:
-		return "", false, fmt.Errorf("create %s: %w", s.frame.says(s.key(e.Name)), err)
+		return "", false, fmt.Errorf("create %s: %w", s.frame.nameOf(s.key(e.Name)), err)
 	}
 	return child.GetUID(), true, s.notKept(child, e)
 }

@@ -127,7 +127,7 @@ func (f *Frame[S, U, CS, CU]) SameMarks(child *contract.Metadata, now map[string
 	for _, key := range f.marks {
 		before, had := child.Annotations[key]
 		if after, has := now[key]; had != has || before != after {
-			return fmt.Errorf("%w: %s of %s has changed", engine.ErrStale, key, f.says(child.Key))
+			return fmt.Errorf("%w: %s of %s has changed", engine.ErrStale, key, f.nameOf(child.Key))
 		}
 	}
 	return nil
@@ -139,7 +139,7 @@ func (s *Scope[S, U, CS, CU]) deleteOne(ctx context.Context, v scale.Victim, ver
 	child.SetName(v.Name)
 	err := s.frame.owner.Ports.Client.Delete(ctx, child, client.Preconditions{UID: &v.UID, ResourceVersion: &version})
 	if err != nil {
-		return fmt.Errorf("delete %s: %w", s.frame.says(s.key(v.Name)), err)
+		return fmt.Errorf("delete %s: %w", s.frame.nameOf(s.key(v.Name)), err)
 	}
 	return nil
 }

@@ -55,8 +55,8 @@ func (f *Frame[S, U, CS, CU]) child(obj contract.Object) (Child[CS], error) {
 	return Child[CS]{Object: obj, State: state, Metadata: contract.CommonOf(state).Metadata}, err
 }
 
-// says returns the name of a child for errors.
-func (f *Frame[S, U, CS, CU]) says(key types.NamespacedName) string {
+// nameOf returns the name of a child for errors.
+func (f *Frame[S, U, CS, CU]) nameOf(key types.NamespacedName) string {
 	return f.kind.GVK.Kind + " " + key.String()
 }
 
@@ -91,7 +91,7 @@ func (s *Scope[S, U, CS, CU]) Flush(ctx context.Context, unobserved func() []met
 	})
 	err = s.owner.Flush(ctx, engine.Writing{Observes: s.Known && evaluated, Silent: silent})
 	if err == nil {
-		s.owner.Record(s.told...)
+		s.owner.Record(s.events...)
 	}
 	return err
 }

@@ -16,18 +16,18 @@ import (
 // event is recorded when the label is written. u is the Update of the pass.
 func (s *Scope[S, U, CS, CU]) Freeze(u *contract.ReplicatedUpdate, was scale.Freezing, v scale.FreezeVerdict, asked bool) {
 	owner, gvk := s.owner, s.frame.owner.Kind.GVK
-	tell := func(kind, did string) { // FrozeMachineSet and UnfrozeMachineSet are Gardener's
-		s.told = append(s.told, engine.Event{
+	record := func(kind, did string) { // FrozeMachineSet and UnfrozeMachineSet are Gardener's
+		s.events = append(s.events, engine.Event{
 			Kind: kind, Reason: did + gvk.Kind, Action: "FreezeCreation", Note: fmt.Sprintf("%s %s: %s", did, gvk.Kind, v.Message),
 		})
 	}
 	switch {
 	case v.Action == scale.Freeze:
 		owner.ChangeMetadata(scale.FreezeLabels(gvk.Group, v.Reason))
-		tell(corev1.EventTypeWarning, "Froze")
+		record(corev1.EventTypeWarning, "Froze")
 	case v.Action == scale.Thaw:
 		owner.ChangeMetadata(scale.FreezeLabels(gvk.Group, ""))
-		tell(corev1.EventTypeNormal, "Unfroze")
+		record(corev1.EventTypeNormal, "Unfroze")
 	case asked:
 		owner.ChangeMetadata(scale.FreezeLabels(gvk.Group, ""))
 	}

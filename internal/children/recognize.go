@@ -42,7 +42,7 @@ func (s *Scope[S, U, CS, CU]) notKept(obj client.Object, e scale.Entry) error {
 		return nil
 	}
 	return fmt.Errorf("%s was created, and the API server has stored it without %s: its CRD does not keep that, or a webhook removes it: "+
-		"mend that, and delete the %s, or give it what it lacks", s.frame.says(s.key(e.Name)), lost, s.frame.kind.GVK.Kind)
+		"mend that, and delete the %s, or give it what it lacks", s.frame.nameOf(s.key(e.Name)), lost, s.frame.kind.GVK.Kind)
 }
 
 // reserved returns the entry of the ledger for a name.

@@ -51,7 +51,7 @@ type Scope[S, U, CS, CU any] struct {
 	// restored: the stored ledger belongs to another owner. current: this pass has written the ledger, or confirmed that it is stored.
 	restored, current bool
 	unkept            map[string]bool // children that were not stored as they were created, by name
-	told              []engine.Event  // events that are recorded when the metadata of the owner is written
+	events            []engine.Event  // events that are recorded when the metadata of the owner is written
 }
 
 // Begin fills an empty Scope for an owner. memory is the memory of this owner, by its UID. The Scope retains both.

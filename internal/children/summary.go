@@ -173,28 +173,28 @@ func (f Summary) aggregated(source, target, bad, unknown, good string) metav1.Co
 	if len(f.Machines) == 0 {
 		return engine.Condition(target, metav1.ConditionTrue, contract.ReasonNoReplicas, "")
 	}
-	said := map[metav1.ConditionStatus][]string{}
+	byStatus := map[metav1.ConditionStatus][]string{}
 	for _, m := range f.Machines {
 		c, found := engine.Find(m.Conditions, source)
 		if !found {
 			c = engine.Condition(source, metav1.ConditionUnknown, "", fmt.Sprintf("Condition %s not yet reported", source))
 		}
 		if c.Status != metav1.ConditionTrue || c.Message != "" {
-			said[c.Status] = append(said[c.Status], "Machine "+m.Key.Name+":"+engine.Indented(c.Message))
+			byStatus[c.Status] = append(byStatus[c.Status], "Machine "+m.Key.Name+":"+engine.Indented(c.Message))
 		}
 	}
-	for _, lines := range said {
+	for _, lines := range byStatus {
 		slices.Sort(lines)
 	}
 	status, reason := metav1.ConditionTrue, good
-	lines := slices.Concat(said[metav1.ConditionFalse], said[metav1.ConditionUnknown])
+	lines := slices.Concat(byStatus[metav1.ConditionFalse], byStatus[metav1.ConditionUnknown])
 	switch {
-	case len(said[metav1.ConditionFalse]) > 0:
+	case len(byStatus[metav1.ConditionFalse]) > 0:
 		status, reason = metav1.ConditionFalse, bad
 	case len(lines) > 0:
 		status, reason = metav1.ConditionUnknown, unknown
 	default:
-		lines = said[metav1.ConditionTrue]
+		lines = byStatus[metav1.ConditionTrue]
 	}
 	return engine.Condition(target, status, reason, strings.TrimPrefix(Bullets(lines), "\n"))
 }

@@ -24,7 +24,7 @@ func stateOf(name string, conditions ...metav1.Condition) *contract.MachineState
 	return m
 }
 
-func saying(kind string, status metav1.ConditionStatus, message string) metav1.Condition {
+func conditionOf(kind string, status metav1.ConditionStatus, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: "R", Message: message}
 }
 
@@ -49,7 +49,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 	}
 	would := factsOf(1, stateOf("m1"))
 	would.Holds = []scale.Hold{absent("KubeadmConfigTemplate")}
-	unhealthy := saying("HealthCheckSucceeded", metav1.ConditionFalse, "")
+	unhealthy := conditionOf("HealthCheckSucceeded", metav1.ConditionFalse, "")
 	tests := map[string]struct {
 		facts Summary
 		kind  string
@@ -75,17 +75,17 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 		"deleted":      {deleting(factsOf(3)), "Deleting", "True Deleting: Deletion completed"},
 		"not deleting": {factsOf(3), "Deleting", "False NotDeleting: "},
 		"no Machines":  {factsOf(0), "MachinesReady", "True NoReplicas: "},
-		"all are ready": {factsOf(2, stateOf("a", saying("Ready", "True", "")), stateOf("b", saying("Ready", "True", ""))), "MachinesReady",
+		"all are ready": {factsOf(2, stateOf("a", conditionOf("Ready", "True", "")), stateOf("b", conditionOf("Ready", "True", ""))), "MachinesReady",
 			"True Ready: "},
-		"one says nothing": {factsOf(2, stateOf("a", saying("Ready", "True", "")), stateOf("b")), "MachinesReady",
+		"one says nothing": {factsOf(2, stateOf("a", conditionOf("Ready", "True", "")), stateOf("b")), "MachinesReady",
 			"Unknown ReadyUnknown: * Machine b: Condition Ready not yet reported"},
-		"one is not ready": {factsOf(2, stateOf("a", saying("Ready", "False", "* NodeHealthy: no")), stateOf("b")), "MachinesReady",
+		"one is not ready": {factsOf(2, stateOf("a", conditionOf("Ready", "False", "* NodeHealthy: no")), stateOf("b")), "MachinesReady",
 			"False NotReady: * Machine a:\n  * NodeHealthy: no\n* Machine b: Condition Ready not yet reported"},
 		"one has yet to say whether it is up to date": {factsOf(1, stateOf("old")), "MachinesUpToDate",
 			"Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
 		"no Machine is unhealthy": {factsOf(1, stateOf("a")), "Remediating", "False NotRemediating: "},
 		"unhealthy":               {factsOf(2, stateOf("b", unhealthy), stateOf("a", unhealthy)), "Remediating", "False NotRemediating: "},
-		"remediating": {factsOf(1, stateOf("a", unhealthy, saying("OwnerRemediated", "False", "Machine is deleting"))), "Remediating",
+		"remediating": {factsOf(1, stateOf("a", unhealthy, conditionOf("OwnerRemediated", "False", "Machine is deleting"))), "Remediating",
 			"True Remediating: * Machine a: Machine is deleting"},
 	}
 	for name, tc := range tests {
@@ -102,7 +102,7 @@ func TestConditionsHaveClusterAPIsWords(t *testing.T) {
 func TestTheFirstOfManyMessagesAreReported(t *testing.T) {
 	var machines []*contract.MachineState
 	add := func(name string, status metav1.ConditionStatus, message string) {
-		machines = append(machines, stateOf(name, saying("Ready", status, message)))
+		machines = append(machines, stateOf(name, conditionOf("Ready", status, message)))
 	}
 	add("a", metav1.ConditionTrue, "fine")
 	add("b", metav1.ConditionUnknown, "who knows")
@@ -117,11 +117,11 @@ func TestTheFirstOfManyMessagesAreReported(t *testing.T) {
 }
 
 func TestMachinesAreCounted(t *testing.T) {
-	ready := saying("NodeReady", "True", "")
+	ready := conditionOf("NodeReady", "True", "")
 	ready.LastTransitionTime = metav1.NewTime(noon().Add(-20 * time.Second))
-	updating := stateOf("u", saying("Ready", "True", ""), saying("Available", "True", ""), saying("UpToDate", "True", ""))
+	updating := stateOf("u", conditionOf("Ready", "True", ""), conditionOf("Available", "True", ""), conditionOf("UpToDate", "True", ""))
 	updating.Annotations = map[string]string{contract.InPlaceUpdateAnnotation: ""}
-	full := stateOf("f", saying("Ready", "True", ""), saying("Available", "True", ""), saying("UpToDate", "False", ""), ready)
+	full := stateOf("f", conditionOf("Ready", "True", ""), conditionOf("Available", "True", ""), conditionOf("UpToDate", "False", ""), ready)
 	full.Labels = map[string]string{"a": "b", "c": "d"}
 	full.Deleting = noon() // until it is gone it counts
 	f := factsOf(3, updating, full, stateOf("n"))
@@ -136,7 +136,7 @@ func TestMachinesAreCounted(t *testing.T) {
 }
 
 func TestANodeWhoseClockIsAheadIsCountedWhenItsTimeHasCome(t *testing.T) {
-	ready := saying("NodeReady", "True", "")
+	ready := conditionOf("NodeReady", "True", "")
 	ready.LastTransitionTime = metav1.NewTime(noon().Add(3 * time.Second))
 	got, again := factsOf(1, stateOf("a", ready)).Count()
 	require.EqualValues(t, 1, got.NodeReady)
@@ -146,7 +146,7 @@ func TestANodeWhoseClockIsAheadIsCountedWhenItsTimeHasCome(t *testing.T) {
 
 func TestMessagesAreNoLongerThanTheSchemaAllows(t *testing.T) {
 	long := strings.Repeat("ä", 20_000)
-	f := factsOf(3, stateOf("a", saying("Ready", "False", long)), stateOf("b", saying("Ready", "False", long+"b")))
+	f := factsOf(3, stateOf("a", conditionOf("Ready", "False", long)), stateOf("b", conditionOf("Ready", "False", long+"b")))
 	f.Holds = []scale.Hold{{Message: long}}
 	var s engine.Scope[contract.MachineSetState, contract.MachineSetUpdate]
 	s.Assert(f.Conditions()...)
