@@ -156,9 +156,9 @@ func (e *evaluation) verdict() Verdict {
 	switch {
 	case len(e.causes) > 0:
 		e.Class, e.Suspect, e.NextCheck = Unhealthy, false, 0
-		said := meta.FindStatusCondition(e.Machine.Conditions, contract.ConditionHealthCheckSucceeded)
-		if e.Since.IsZero() && said != nil && said.Status == metav1.ConditionFalse {
-			e.Since = said.LastTransitionTime.Time
+		last := meta.FindStatusCondition(e.Machine.Conditions, contract.ConditionHealthCheckSucceeded)
+		if e.Since.IsZero() && last != nil && last.Status == metav1.ConditionFalse {
+			e.Since = last.LastTransitionTime.Time
 		}
 		e.Message = "Health check failed:\n  * " + strings.Join(e.causes, "\n  * ")
 	case e.Suspect:

@@ -25,7 +25,7 @@ func node(conditions ...corev1.NodeCondition) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}, Status: corev1.NodeStatus{Conditions: conditions}}
 }
 
-func said(kind string, status corev1.ConditionStatus, since time.Duration) corev1.NodeCondition {
+func nodeCondition(kind string, status corev1.ConditionStatus, since time.Duration) corev1.NodeCondition {
 	return corev1.NodeCondition{Type: corev1.NodeConditionType(kind), Status: status, Reason: "R", LastTransitionTime: ago(since)}
 }
 
@@ -36,7 +36,7 @@ func facts() healthcheck.Facts {
 			Metadata: contract.Metadata{Created: now.Add(-time.Hour), Labels: map[string]string{}, Annotations: map[string]string{}},
 			Node:     contract.NodeRef{Name: "n", UID: "n-uid"},
 		},
-		Node: node(said("Ready", corev1.ConditionTrue, time.Hour)), NodeState: healthcheck.NodePresent,
+		Node: node(nodeCondition("Ready", corev1.ConditionTrue, time.Hour)), NodeState: healthcheck.NodePresent,
 		Cluster: &contract.ClusterState{ControlPlaneInitialized: true, InfrastructureProvisioned: true},
 		Checks: &healthcheck.Checks{
 			Node: []contract.HealthRule{{Type: "Ready", Status: metav1.ConditionFalse, Timeout: 5 * time.Minute},
@@ -49,7 +49,7 @@ func facts() healthcheck.Facts {
 	}
 }
 
-func machineSays(f *healthcheck.Facts, kind string, status metav1.ConditionStatus, since time.Duration) {
+func setCondition(f *healthcheck.Facts, kind string, status metav1.ConditionStatus, since time.Duration) {
 	f.Machine.Conditions = append(f.Machine.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "R",
 		LastTransitionTime: ago(since)})
 }
@@ -86,34 +86,34 @@ func TestAMachineIsJudged(t *testing.T) {
 	}{
 		"nothing is wrong": {func(*healthcheck.Facts) {}, "Healthy (HealthCheckSucceeded)", 0},
 		"the Node is not ready for too long": {func(f *healthcheck.Facts) {
-			f.Node = node(said("Ready", corev1.ConditionUnknown,
+			f.Node = node(nodeCondition("Ready", corev1.ConditionUnknown,
 				301*time.Second))
 		},
 			unhealthyNode("Ready", "Unknown", "5m0s"), 0},
 		"the Node is not ready for exactly the timeout": {func(f *healthcheck.Facts) {
-			f.Node = node(said("Ready", corev1.ConditionUnknown,
+			f.Node = node(nodeCondition("Ready", corev1.ConditionUnknown,
 				5*time.Minute))
 		},
 			"Pending (Suspect)", time.Second},
-		"the Node is not ready for a while": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionFalse, time.Minute)) },
+		"the Node is not ready for a while": {func(f *healthcheck.Facts) { f.Node = node(nodeCondition("Ready", corev1.ConditionFalse, time.Minute)) },
 			"Pending (Suspect)", 4*time.Minute +
 				time.Second},
 		"a condition of node-problem-detector without a timeout": {func(f *healthcheck.Facts) {
-			f.Node = node(said("KernelDeadlock",
+			f.Node = node(nodeCondition("KernelDeadlock",
 				corev1.ConditionTrue, time.Second))
 		},
 			unhealthyNode("KernelDeadlock", "True", "0s"), 0},
-		"a clock that is ahead": {func(f *healthcheck.Facts) { f.Node = node(said("Ready", corev1.ConditionFalse, -time.Hour)) },
+		"a clock that is ahead": {func(f *healthcheck.Facts) { f.Node = node(nodeCondition("Ready", corev1.ConditionFalse, -time.Hour)) },
 			"Pending (Suspect)", 5*time.Minute +
 				time.Second},
 		"a condition that does not say since when": {func(f *healthcheck.Facts) {
 			f.Node = node(corev1.NodeCondition{Type: "Ready", Status: "False"})
 		}, "Pending (Suspect)", 0},
-		"a condition of the Machine": {func(f *healthcheck.Facts) { machineSays(f, "InfrastructureReady", "False", 2*time.Minute) },
+		"a condition of the Machine": {func(f *healthcheck.Facts) { setCondition(f, "InfrastructureReady", "False", 2*time.Minute) },
 			unhealthyMachine, 0},
 		"a condition of both": {func(f *healthcheck.Facts) {
-			machineSays(f, "InfrastructureReady", "False", 2*time.Minute)
-			f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+			setCondition(f, "InfrastructureReady", "False", 2*time.Minute)
+			f.Node = node(nodeCondition("Ready", corev1.ConditionUnknown, time.Hour))
 		}, unhealthyMachine +
 			"/  * Condition Ready on Node is reporting status Unknown with reason R for more than 5m0s", 0},
 		"the Node is gone": {func(f *healthcheck.Facts) { f.Node, f.NodeState = nil, healthcheck.NodeGone },
@@ -122,7 +122,7 @@ func TestAMachineIsJudged(t *testing.T) {
 			"Pending (NodeUnread)", 0},
 		"the Node cannot be read, and the Machine is unhealthy": {func(f *healthcheck.Facts) {
 			f.Node, f.NodeState = nil, healthcheck.NodeUnread
-			machineSays(f, "InfrastructureReady", "False", 2*time.Minute)
+			setCondition(f, "InfrastructureReady", "False", 2*time.Minute)
 		}, unhealthyMachine, 0},
 		"no Node yet": {func(f *healthcheck.Facts) { withoutNode(f, 4*time.Minute) }, "Pending (Starting)",
 			6*time.Minute + time.Second},
@@ -132,7 +132,7 @@ func TestAMachineIsJudged(t *testing.T) {
 			"Pending (Starting)", 0},
 		"no Node in time, but the infrastructure is younger": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
-			machineSays(f, "InfrastructureReady", "True", time.Minute)
+			setCondition(f, "InfrastructureReady", "True", time.Minute)
 		}, "Pending (Starting)", 9*time.Minute + time.Second},
 		"no Node in time, but the control plane is younger": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
@@ -141,12 +141,12 @@ func TestAMachineIsJudged(t *testing.T) {
 		}, "Pending (Starting)", 9*time.Minute + time.Second},
 		"no Node in time, and a time of the infrastructure in the future": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
-			machineSays(f, "InfrastructureReady", "True", -time.Hour)
+			setCondition(f, "InfrastructureReady", "True", -time.Hour)
 		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 10m0s", 0},
 		"a limit to join": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Hour)
 			f.Checks.Join = 2 * time.Minute
-			machineSays(f, "InfrastructureReady", "True", 3*time.Minute)
+			setCondition(f, "InfrastructureReady", "True", 3*time.Minute)
 		}, "Unhealthy (NodeStartupTimeout): Health check failed:/  * Node failed to report startup in 2m0s", 0},
 		"a creation that failed": {func(f *healthcheck.Facts) {
 			withoutNode(f, time.Minute)
@@ -246,7 +246,7 @@ func TestAHealthyMachineIsJudgedWithoutAnAllocation(t *testing.T) {
 func BenchmarkEvaluate(b *testing.B) {
 	for name, f := range map[string]healthcheck.Facts{"healthy": facts(), "unhealthy": func() healthcheck.Facts {
 		f := facts()
-		f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+		f.Node = node(nodeCondition("Ready", corev1.ConditionUnknown, time.Hour))
 		return f
 	}()} {
 		b.Run(name, func(b *testing.B) {
@@ -262,7 +262,7 @@ func BenchmarkEvaluate(b *testing.B) {
 func TestAfterAnOutageLimitsBeginAnew(t *testing.T) {
 	t.Parallel()
 	f := facts()
-	f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+	f.Node = node(nodeCondition("Ready", corev1.ConditionUnknown, time.Hour))
 	f.Reach.AnsweredAt = now.Add(-2 * time.Minute)
 	v := healthcheck.Evaluate(f)
 	require.Equal(t, healthcheck.ReasonSuspect, v.Reason)
@@ -282,20 +282,20 @@ func TestAfterAnOutageLimitsBeginAnew(t *testing.T) {
 	require.Positive(t, v.NextCheck)
 
 	f.Checks.Join = 3 * time.Minute
-	machineSays(&f, contract.ConditionInfrastructureReady, metav1.ConditionTrue, 50*time.Minute)
+	setCondition(&f, contract.ConditionInfrastructureReady, metav1.ConditionTrue, 50*time.Minute)
 	f.Reach.AnsweredAt = now.Add(-2 * time.Minute)
 	require.Equal(t, healthcheck.ReasonStarting, healthcheck.Evaluate(f).Reason, "the limit to join begins anew too")
 	f.Reach.AnsweredAt = now.Add(-4 * time.Minute)
 	require.Equal(t, healthcheck.ReasonNodeStartupTimeout, healthcheck.Evaluate(f).Reason)
 
 	f = facts()
-	f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
+	f.Node = node(nodeCondition("Ready", corev1.ConditionUnknown, time.Hour))
 	f.Reach.AnsweredAt = now.Add(time.Minute)
 	require.Equal(t, healthcheck.ReasonSuspect, healthcheck.Evaluate(f).Reason)
 }
 
 // What an outage has interrupted has its limit again at its end.
-func TestAVerdictSaysHowLongWhatIsWrongMayLast(t *testing.T) {
+func TestVerdictLimit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*healthcheck.Facts)
@@ -303,14 +303,16 @@ func TestAVerdictSaysHowLongWhatIsWrongMayLast(t *testing.T) {
 	}{
 		"nothing": {func(*healthcheck.Facts) {}, 0},
 		"a suspect": {func(f *healthcheck.Facts) {
-			f.Node = node(said("Ready", corev1.ConditionUnknown, time.Minute))
+			f.Node = node(nodeCondition("Ready", corev1.ConditionUnknown, time.Minute))
 		}, 5 * time.Minute},
 		"the longest of several": {func(f *healthcheck.Facts) {
-			f.Node = node(said("Ready", corev1.ConditionUnknown, time.Hour))
-			machineSays(f, "InfrastructureReady", metav1.ConditionFalse, time.Hour)
+			f.Node = node(nodeCondition("Ready", corev1.ConditionUnknown, time.Hour))
+			setCondition(f, "InfrastructureReady", metav1.ConditionFalse, time.Hour)
 		}, 5 * time.Minute},
-		"no time is allowed": {func(f *healthcheck.Facts) { f.Node = node(said("KernelDeadlock", corev1.ConditionTrue, time.Hour)) }, 0},
-		"no Node yet":        {func(f *healthcheck.Facts) { withoutNode(f, time.Hour) }, 10 * time.Minute},
+		"no time is allowed": {func(f *healthcheck.Facts) {
+			f.Node = node(nodeCondition("KernelDeadlock", corev1.ConditionTrue, time.Hour))
+		}, 0},
+		"no Node yet": {func(f *healthcheck.Facts) { withoutNode(f, time.Hour) }, 10 * time.Minute},
 		"a Node that is gone": {func(f *healthcheck.Facts) {
 			f.Node, f.NodeState = nil, healthcheck.NodeGone
 		}, 10 * time.Minute},
@@ -325,14 +327,14 @@ func TestAVerdictSaysHowLongWhatIsWrongMayLast(t *testing.T) {
 }
 
 // Its time would be unknown for ever, and so it would be at once with each later failure of another Machine.
-func TestAMachineWhoseNodeIsGoneIsUnhealthySinceItWasSaid(t *testing.T) {
+func TestStartOfAMissingNode(t *testing.T) {
 	t.Parallel()
 	f := facts()
 	f.Node, f.NodeState = nil, healthcheck.NodeGone
-	machineSays(&f, contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, 2*time.Hour)
+	setCondition(&f, contract.ConditionHealthCheckSucceeded, metav1.ConditionTrue, 2*time.Hour)
 	require.Zero(t, healthcheck.Evaluate(f).Since)
 	f.Machine.Conditions = nil
-	machineSays(&f, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, time.Hour)
+	setCondition(&f, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse, time.Hour)
 	gone := healthcheck.Evaluate(f)
 	require.Equal(t, now.Add(-time.Hour), gone.Since)
 

@@ -49,14 +49,14 @@ func (o outage) left(m *Machine, now time.Time) time.Duration {
 	return min(time.Unix(o.ended, 0).Add(m.Verdict.Limit).Sub(now), m.Verdict.Limit) // a clock may have been set back
 }
 
-// nevertheless tells a person how to remediate a Machine during an outage.
-const nevertheless = "add the annotation " + contract.RemediateAnnotation + " to remediate it nevertheless"
+// adviceRemediate is how a person can remediate a Machine during an outage.
+const adviceRemediate = "add the annotation " + contract.RemediateAnnotation + " to remediate it nevertheless"
 
 // holds returns why an unhealthy Machine is not remediated during an outage, and how long at least if that is known; empty otherwise.
 func (o outage) holds(m *Machine, now time.Time) (message string, left time.Duration) {
 	if len(o.machines) > 0 {
 		if slices.Contains(o.machines, m) {
-			message = o.String() + ", which new Machines would not end: " + nevertheless
+			message = o.String() + ", which new Machines would not end: " + adviceRemediate
 		}
 		return message, 0
 	}
@@ -70,7 +70,7 @@ func (o outage) holds(m *Machine, now time.Time) (message string, left time.Dura
 	if o.ended != 0 {
 		state = fmt.Sprintf("ended at %s, and the Machine has %s to recover: ", time.Unix(o.ended, 0).UTC().Format(time.RFC3339), m.Verdict.Limit)
 	}
-	return "The outage " + of + " " + state + nevertheless, left
+	return "The outage " + of + " " + state + adviceRemediate, left
 }
 
 // remember detects the outages in progress, finds those of the ledger from which Machines are recovering, and records both.

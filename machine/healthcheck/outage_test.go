@@ -137,7 +137,7 @@ func TestAMachineThatCannotBeJudgedForAWhileKeepsItsTimeAfterAnOutage(t *testing
 	}
 }
 
-func TestAMachineThatIsHeldBecauseAnotherCannotBeJudgedSaysWhatAPersonCanDo(t *testing.T) {
+func TestAdviceForAHeldMachine(t *testing.T) {
 	t.Parallel()
 	h := fails(t, "uuuuhh", "aaaabb")
 	require.NotContains(t, h.then(0), "Mark")
@@ -303,7 +303,7 @@ func TestAPlaceDoesNotExpireWhileAMachineHasIt(t *testing.T) {
 
 // One Machine is unhealthy and marked at now by the clock of the API server, and goes; the clock of the process that marks it is off. Then
 // another one is unhealthy. It is marked when a further Machine has taken the place of the first.
-func TestAMachineIsASuccessorIfItWasNotThereWhenTheOtherWasMarkedWhateverTheClockSays(t *testing.T) {
+func TestSuccessorByCreation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		off, made time.Duration // the clock of the process that marks, and when the further Machine is made since now
 		there     bool          // it was seen at the mark

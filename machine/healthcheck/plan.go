@@ -132,7 +132,7 @@ func Plan(f PlanFacts) Decision {
 	p.allow()
 	p.remember()
 	p.outcomes()
-	p.say()
+	p.summarize()
 	slices.SortFunc(p.out.Ledger.InFlight, inTime) // the next pass, which sorts its input, writes nothing
 	return p.out
 }
@@ -254,8 +254,8 @@ func (p *plan) holds(m *Machine) (reason, message string) {
 	return "", ""
 }
 
-// say completes the condition RemediationAllowed, and computes the next check.
-func (p *plan) say() {
+// summarize completes the condition RemediationAllowed, and computes the next check.
+func (p *plan) summarize() {
 	unjudged, why := 0, ""
 	for _, m := range p.machines {
 		p.next(m.Verdict.NextCheck)

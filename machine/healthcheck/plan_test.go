@@ -116,7 +116,7 @@ func TestALimitCountsAsClusterAPIDoes(t *testing.T) {
 	require.ErrorIs(t, err, healthcheck.ErrLimit)
 }
 
-func TestAPlanSaysOfEachMachineWhatHappensToIt(t *testing.T) {
+func TestOutcomes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		states, most string
 		change       func(*healthcheck.PlanFacts)
