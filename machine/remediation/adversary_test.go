@@ -41,8 +41,8 @@ func TestTwoChecksOfOneMachineDoNotWriteItsConditionsInTurn(t *testing.T) {
 	w.Until("be a second later", func() bool { return time.Since(time0.Time) >= 1100*time.Millisecond })
 	w.Create(younger)
 	w.run(remediation.Options{})
-	w.says(marked, "a")
-	w.says(healthy, "b", "c")
+	w.reports(marked, "a")
+	w.reports(healthy, "b", "c")
 	w.status(older, 2, 1, 1)
 	w.status(younger, 1, 1, 1)
 	w.condition(younger, contract.ConditionRemediationAllowed, "True/RemediationAllowed", "judged by older ones, such as older")
@@ -70,13 +70,13 @@ func TestAMachineOfAnOlderCheckIsNoReplacement(t *testing.T) {
 	w.run(remediation.Options{})
 	w.status(younger, 4, 4, 1)
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
-	w.says(marked, "a")
+	w.reports(marked, "a")
 	w.Delete(w.Get(w.ref("a")))
 	w.Gone(w.ref("a"))
 	w.Change(older, fake.WithAnnotations(map[string]string{contract.PausedAnnotation: ""}))
 	w.status(younger, 4, 4, 0)
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
-	w.says(held, "b")
+	w.reports(held, "b")
 }
 
 // unreachable has the Nodes of all clusters be those of a cluster that is down until it is not.
@@ -117,11 +117,11 @@ func TestAClusterThatCannotBeReachedLeavesTheMachinesToBeJudged(t *testing.T) {
 	require.NoError(t, w.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c"}})) // nothing knows
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says("HealthCheckSucceeded=False/UnhealthyMachine OwnerRemediated=False/WaitingForRemediation", "a")
-	w.says("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
+	w.reports("HealthCheckSucceeded=False/UnhealthyMachine OwnerRemediated=False/WaitingForRemediation", "a")
+	w.reports("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
 	w.status(check, 4, 2, 2)
 	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "2 of 4 Machines are not judged", "NodeUnread")
-	require.Empty(t, w.said("c")+w.said("d"), "nothing that is about Nodes counts")
+	require.Empty(t, w.health("c")+w.health("d"), "nothing that is about Nodes counts")
 }
 
 func TestAMachineWhoseNodeWasInAnotherClusterIsLeftToBeJudged(t *testing.T) {
@@ -141,12 +141,12 @@ func TestAMachineWhoseNodeWasInAnotherClusterIsLeftToBeJudged(t *testing.T) {
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "here")
+	w.reports("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "here")
 	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "1 of 2 Machines are not judged", "NodeUnread")
-	require.Empty(t, w.said("there"))
+	require.Empty(t, w.health("there"))
 }
 
-func TestANodeThatIsMissingInTheCacheIsGoneOnlyWhenTheServerSaysSo(t *testing.T) {
+func TestMissingNodeIsConfirmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	for _, name := range []string{"a", "b", "c"} {
@@ -158,12 +158,12 @@ func TestANodeThatIsMissingInTheCacheIsGoneOnlyWhenTheServerSaysSo(t *testing.T)
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(healthy, "a", "b", "c")
+	w.reports(healthy, "a", "b", "c")
 	w.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
-	w.says("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "a")
+	w.reports("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "a")
 	w.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	w.Never("mark a Machine whose Node the server has", time.Second, func() string {
-		if got := w.said("b"); got != healthy {
+		if got := w.health("b"); got != healthy {
 			return got
 		}
 		return ""
@@ -178,7 +178,7 @@ func TestANodeOfTheSameNameWithAnotherUIDIsNotTheMachines(t *testing.T) {
 	}
 	w.Create(w.check("workers"))
 	stop := w.run(remediation.Options{})
-	w.says(healthy, "a", "b", "c")
+	w.reports(healthy, "a", "b", "c")
 	again := func(name, id string) {
 		w.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		node := fake.Node(name, id)
@@ -187,13 +187,13 @@ func TestANodeOfTheSameNameWithAnotherUIDIsNotTheMachines(t *testing.T) {
 		require.NoError(t, w.Client.Status().Update(t.Context(), node))
 	}
 	again("a", "fake://another-instance")
-	w.says("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "a")
+	w.reports("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "a")
 	stop()                 // or the moment without a Node may be seen, and then every Machine of the check is unhealthy
 	again("b", "fake://b") // its kubelet has registered again
 	w.becomes("c", corev1.ConditionUnknown, time.Hour)
 	w.run(remediation.Options{})
-	w.says(marked, "c")
-	w.says(healthy, "b")
+	w.reports(marked, "c")
+	w.reports(healthy, "b")
 }
 
 func TestAMachineWhoseStatusCannotBeWrittenDoesNotHoldUpTheOthers(t *testing.T) {
@@ -214,12 +214,12 @@ func TestAMachineWhoseStatusCannotBeWrittenDoesNotHoldUpTheOthers(t *testing.T) 
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(marked, "b", "c")
-	w.says(healthy, "d", "e", "f")
-	require.Empty(t, w.said("a"))
+	w.reports(marked, "b", "c")
+	w.reports(healthy, "d", "e", "f")
+	require.Empty(t, w.health("a"))
 	w.status(check, 6, 3, 3)
 	remove()
-	w.says(marked, "a")
+	w.reports(marked, "a")
 }
 
 func TestACheckThatIsDeletedInTheMiddleLeavesWhatIsMarkedAndANewOneContinues(t *testing.T) {
@@ -234,7 +234,7 @@ func TestACheckThatIsDeletedInTheMiddleLeavesWhatIsMarkedAndANewOneContinues(t *
 	r, mgr := w.reconciler(remediation.Options{})
 	require.NoError(t, r.AddToManager(t.Context(), mgr))
 	w.Run(mgr)
-	w.says(marked, "a")
+	w.reports(marked, "a")
 	w.status(check, 4, 3, 0)
 	w.Delete(w.Get(check))
 	w.Gone(check)
@@ -243,15 +243,15 @@ func TestACheckThatIsDeletedInTheMiddleLeavesWhatIsMarkedAndANewOneContinues(t *
 	})
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
 	w.Never("judge without a check", time.Second, func() string {
-		if got := w.said("a") + w.said("b"); got != marked+healthy {
+		if got := w.health("a") + w.health("b"); got != marked+healthy {
 			return got
 		}
 		return ""
 	})
 	again := w.check("workers", limited(int64(1)))
 	w.Create(again)
-	w.says(held, "b")
-	w.says(marked, "a")
+	w.reports(held, "b")
+	w.reports(marked, "a")
 	w.condition(again, contract.ConditionRemediationAllowed, "False/TooManyUnhealthy")
 }
 
@@ -267,20 +267,20 @@ func TestAReplacementThatHasNotStartedCountsForTheMachineThatIsGone(t *testing.T
 	stop := w.run(remediation.Options{})
 	w.status(check, 4, 4, 1)
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
-	w.says(marked, "a")
+	w.reports(marked, "a")
 	w.Delete(w.Get(w.ref("a")))
 	w.Gone(w.ref("a"))
 	stop()
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
 	w.run(remediation.Options{}) // a new process knows it too
-	w.says(held, "b")
+	w.reports(held, "b")
 	w.Until("be a second later", func() bool {
 		ledger, _ := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
 		return time.Now().Unix() > ledger.InFlight[0].Gone
 	})
 	w.machine("replacement", "zone-a")
-	w.says(healthy, "replacement")
-	w.says(marked, "b")
+	w.reports(healthy, "replacement")
+	w.reports(marked, "b")
 }
 
 func TestANewMachineThatDoesNotStartIsMarkedWhenItsTimeIsOver(t *testing.T) {
@@ -296,9 +296,9 @@ func TestANewMachineThatDoesNotStartIsMarkedWhenItsTimeIsOver(t *testing.T) {
 	w.Create(check, waiting)
 	w.run(remediation.Options{Options: pass.Options{Clock: clock}})
 	w.status(check, 4, 3, 4)
-	require.Empty(t, w.said("slow"))
+	require.Empty(t, w.health("slow"))
 	clock.SetTime(time.Now().Add(2 * time.Second))
-	w.says("HealthCheckSucceeded=False/NodeStartupTimeout OwnerRemediated=False/WaitingForRemediation", "slow")
+	w.reports("HealthCheckSucceeded=False/NodeStartupTimeout OwnerRemediated=False/WaitingForRemediation", "slow")
 }
 
 func TestACheckThatHasLostItsLedgerTakesMachinesThatStartForReplacements(t *testing.T) {
@@ -319,7 +319,7 @@ func TestACheckThatHasLostItsLedgerTakesMachinesThatStartForReplacements(t *test
 	w.Change(check, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
 	w.status(check, 4, 3, 0)
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
-	w.says(held, "a")
+	w.reports(held, "a")
 }
 
 func TestAPausedClusterAndOneThatIsNotInitializedRemediateNothing(t *testing.T) {
@@ -340,15 +340,15 @@ func TestAPausedClusterAndOneThatIsNotInitializedRemediateNothing(t *testing.T) 
 	w.Create(check)
 	w.run(remediation.Options{})
 	w.condition(check, contract.ConditionPaused, "True/Paused")
-	require.Empty(t, w.said("a"))
+	require.Empty(t, w.health("a"))
 	w.Change(demo, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
 	w.status(check, 3, 3, 3)
 	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "ControlPlaneNotInitialized")
-	require.Empty(t, w.said("a"), "the control plane is not initialized")
+	require.Empty(t, w.health("a"), "the control plane is not initialized")
 	ready := w.Get(demo)
 	ready.Object["status"] = fake.Cluster("demo").Object["status"]
 	require.NoError(t, w.Client.Status().Update(t.Context(), ready))
-	w.says(marked, "a")
+	w.reports(marked, "a")
 	require.Equal(t, "demo", w.Get(check).GetLabels()[contract.ClusterNameLabel])
 	require.Equal(t, "Cluster", w.Get(check).GetOwnerReferences()[0].Kind)
 }

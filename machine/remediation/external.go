@@ -114,16 +114,16 @@ func (s *scope) list(ctx context.Context, kind schema.GroupVersionKind) (map[str
 
 // request creates the request for a Machine, and returns its condition.
 func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error) {
-	said := func(reason, message string) metav1.Condition {
+	condition := func(reason, message string) metav1.Condition {
 		return engine.Condition(contract.ConditionExternallyRemediated, metav1.ConditionFalse, reason, message)
 	}
 	if s.template == nil { // an event of the template follows
 		key := types.NamespacedName{Namespace: s.State.Key.Namespace, Name: s.State.Template.Name}
-		return said(ReasonTemplateNotFound, fmt.Sprintf(
+		return condition(ReasonTemplateNotFound, fmt.Sprintf(
 			"Error retrieving remediation template %s %s: %s", s.State.Template.Kind, key, s.problem)), nil
 	}
 	if other := s.requests[m.state.Key.Name]; other != nil {
-		return said(ReasonRequestCreationFailed, fmt.Sprintf(
+		return condition(ReasonRequestCreationFailed, fmt.Sprintf(
 			"%s %s exists, and does not belong to the Machine: rename or delete it", other.GetKind(), m.state.Key)), nil
 	}
 	version, kind := s.env.kinds.Machine.GVK.ToAPIVersionAndKind()
@@ -132,12 +132,12 @@ func (s *scope) request(ctx context.Context, m *member) (metav1.Condition, error
 		Owner: &metav1.OwnerReference{APIVersion: version, Kind: kind, Name: m.state.Key.Name, UID: m.state.UID},
 	})
 	if err != nil {
-		return said(ReasonRequestCreationFailed, err.Error()), nil // until the template is corrected, which is an event
+		return condition(ReasonRequestCreationFailed, err.Error()), nil // until the template is corrected, which is an event
 	}
 	if err := s.env.frame.Ports.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) { // the next pass checks its owner
-		return said(ReasonRequestCreationFailed, engine.SeeLogs), fmt.Errorf("create %s: %w", made.GetKind(), err)
+		return condition(ReasonRequestCreationFailed, engine.SeeLogs), fmt.Errorf("create %s: %w", made.GetKind(), err)
 	}
-	return said(ReasonWaitingForRemediation, ""), nil
+	return condition(ReasonWaitingForRemediation, ""), nil
 }
 
 // withdraw deletes requests.

@@ -100,8 +100,8 @@ func TestARequestIsMadeFromATemplateAndDeletedWhenTheMachineIsHealthyAgain(t *te
 			w.serveRemedies()
 			w.Create(template(), check)
 			w.run(remediation.Options{})
-			w.says(requested, "b", "d")
-			w.says(healthy, "a", "c", "e")
+			w.reports(requested, "b", "d")
+			w.reports(healthy, "a", "c", "e")
 			w.status(check, 5, 3, 3) // requests keep counting as unhealthy
 			made := w.Get(request("b"))
 			require.Equal(t, map[string]any{"retries": int64(3)}, made.Object["spec"])
@@ -114,7 +114,7 @@ func TestARequestIsMadeFromATemplateAndDeletedWhenTheMachineIsHealthyAgain(t *te
 			require.Nil(t, owner.Controller)
 
 			w.becomes("b", corev1.ConditionTrue, time.Minute)
-			w.says(healthy, "b")
+			w.reports(healthy, "b")
 			w.Gone(request("b"))
 			require.NotNil(t, w.Get(request("d")))
 			w.Quiet(userAgent, time.Second)
@@ -129,13 +129,13 @@ func TestTheConditionOfARequestEndsWithIt(t *testing.T) {
 	w.serveRemedies()
 	w.Create(template(), check)
 	w.run(remediation.Options{})
-	w.says(requested, "b", "d")
+	w.reports(requested, "b", "d")
 	w.Store.FailNext(func(r fake.Request) bool { return r.Verb == "patch" && r.Name == "d" && r.UserAgent == userAgent },
 		apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "d", errors.New("it has changed")))
 	w.Delete(request("b"))
 	w.becomes("b", corev1.ConditionTrue, time.Minute)
 	w.becomes("d", corev1.ConditionTrue, time.Minute)
-	w.says(healthy, "b", "d")
+	w.reports(healthy, "b", "d")
 	w.Gone(request("b"), request("d"))
 }
 
@@ -153,7 +153,7 @@ func TestRequestsEndBeforeAnotherIsAskedWhenTheTemplateIsTakenOutOfACheckOrRepla
 			made.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
 			w.Create(template(), made, check)
 			w.run(remediation.Options{})
-			w.says(requested, "b", "d")
+			w.reports(requested, "b", "d")
 
 			running := request("d")
 			w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"remediation.example.com/running"}) })
@@ -169,7 +169,7 @@ func TestRequestsEndBeforeAnotherIsAskedWhenTheTemplateIsTakenOutOfACheckOrRepla
 			}
 			w.Gone(request("b"))
 			asks := func(name string) {
-				w.says(next, name)
+				w.reports(next, name)
 				w.Eventually("the next request for "+name, func() string {
 					return map[bool]string{true: "differs"}[exists(w, rebuild, name) != (ref != nil)]
 				})
@@ -177,7 +177,7 @@ func TestRequestsEndBeforeAnotherIsAskedWhenTheTemplateIsTakenOutOfACheckOrRepla
 			asks("b")
 			w.Quiet(userAgent, time.Second)
 			require.NotNil(t, w.Get(running).GetDeletionTimestamp(), "it is at work")
-			w.says(requested, "d")
+			w.reports(requested, "d")
 			require.False(t, exists(w, rebuild, "d"))
 			w.status(check, 5, 3, 3)
 
@@ -195,7 +195,7 @@ func TestAnObjectOfAFormerKindWithAnotherNameIsNotDeleted(t *testing.T) {
 	w.serveRemedies()
 	w.Create(template(), check)
 	w.run(remediation.Options{})
-	w.says(requested, "b")
+	w.reports(requested, "b")
 	others := request("by-hand")
 	others.SetOwnerReferences(w.Get(request("b")).GetOwnerReferences())
 	w.Create(others)
@@ -203,7 +203,7 @@ func TestAnObjectOfAFormerKindWithAnotherNameIsNotDeleted(t *testing.T) {
 		unstructured.RemoveNestedField(u.Object, "spec", "remediation", "templateRef")
 	})
 	w.Gone(request("b"))
-	w.says(marked, "b")
+	w.reports(marked, "b")
 	require.True(t, exists(w, requestGVK(), "by-hand"))
 }
 
@@ -218,7 +218,7 @@ func TestRequestsOfEachFormerTemplateEndBeforeAnotherIsAsked(t *testing.T) {
 	made.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
 	w.Create(template(), made, check)
 	w.run(remediation.Options{})
-	w.says(requested, "b")
+	w.reports(requested, "b")
 	works := func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"remediation.example.com/running"}) }
 	w.Change(request("b"), works)
 	w.Change(check, func(u *unstructured.Unstructured) {
@@ -226,7 +226,7 @@ func TestRequestsOfEachFormerTemplateEndBeforeAnotherIsAsked(t *testing.T) {
 			"kind": "RebuildTemplate", "name": "rebuild"}, "spec", "remediation", "templateRef"))
 	})
 	w.becomes("d", corev1.ConditionUnknown, time.Hour)
-	w.says(requested, "b", "d")
+	w.reports(requested, "b", "d")
 	second := testenv.Object(rebuild, "d")
 	w.Eventually("the second template's request", func() string { return map[bool]string{false: "none"}[exists(w, rebuild, "d")] })
 	w.Change(second, works)
@@ -239,10 +239,10 @@ func TestRequestsOfEachFormerTemplateEndBeforeAnotherIsAsked(t *testing.T) {
 		})
 	}
 	w.Quiet(userAgent, time.Second)
-	w.says(requested, "b", "d")
+	w.reports(requested, "b", "d")
 	for _, running := range []*unstructured.Unstructured{request("b"), second} {
 		w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-		w.says(marked, running.GetName())
+		w.reports(marked, running.GetName())
 	}
 }
 
@@ -258,7 +258,7 @@ func TestARequestThatTheCacheDoesNotHaveYetIsOne(t *testing.T) {
 			w.serveRemedies()
 			w.Create(template(), check)
 			w.run(remediation.Options{})
-			w.says(requested, unhealthy...)
+			w.reports(requested, unhealthy...)
 			running := request("d")
 			w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"remediation.example.com/running"}) })
 			w.Change(check, func(u *unstructured.Unstructured) {
@@ -268,9 +268,9 @@ func TestARequestThatTheCacheDoesNotHaveYetIsOne(t *testing.T) {
 				return map[bool]string{true: "it is not"}[w.Get(running).GetDeletionTimestamp() == nil]
 			})
 			w.Quiet(userAgent, time.Second)
-			w.says(requested, "d")
+			w.reports(requested, "d")
 			w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-			w.says(marked, unhealthy...)
+			w.reports(marked, unhealthy...)
 		})
 	}
 }
@@ -296,8 +296,8 @@ func TestOneRequestThatExistsOrFailsDoesNotStopTheOthers(t *testing.T) {
 		Times: 2, Err: apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("quota")),
 	})
 	w.run(remediation.Options{})
-	w.says(requested, "c", "a")
-	w.says(untold+remediation.ReasonRequestCreationFailed, "b")
+	w.reports(requested, "c", "a")
+	w.reports(untold+remediation.ReasonRequestCreationFailed, "b")
 	c, _ := engine.Find(w.state("b").Conditions, contract.ConditionExternallyRemediated)
 	require.Contains(t, c.Message, "does not belong to the Machine")
 
@@ -315,10 +315,10 @@ func TestATemplateThatDoesNotExistIsReportedAndWaitedFor(t *testing.T) {
 	w.serveRemedies()
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(untold+remediation.ReasonTemplateNotFound, "a", "b")
+	w.reports(untold+remediation.ReasonTemplateNotFound, "a", "b")
 	w.Quiet(userAgent, time.Second)
 	w.Create(template())
-	w.says(requested, "a", "b")
+	w.reports(requested, "a", "b")
 }
 
 func TestAKindOfTemplatesThatIsNotServedIsReported(t *testing.T) {
@@ -326,10 +326,10 @@ func TestAKindOfTemplatesThatIsNotServedIsReported(t *testing.T) {
 	w, check := remedied(t, contract.V1Beta2, "a")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(untold+remediation.ReasonTemplateNotFound, "a")
+	w.reports(untold+remediation.ReasonTemplateNotFound, "a")
 	c, _ := engine.Find(w.state("a").Conditions, contract.ConditionExternallyRemediated)
 	require.Contains(t, c.Message, "is not served")
-	w.says(healthy, "b", "c", "d", "e")
+	w.reports(healthy, "b", "c", "d", "e")
 }
 
 func TestAnObjectOfTheMachinesNameThatDoesNotBelongToItIsNotDeleted(t *testing.T) {
@@ -339,7 +339,7 @@ func TestAnObjectOfTheMachinesNameThatDoesNotBelongToItIsNotDeleted(t *testing.T
 	old := request("a")
 	w.Create(template(), old, check)
 	w.run(remediation.Options{})
-	w.says(healthy, "a", "b")
+	w.reports(healthy, "a", "b")
 	w.Quiet(userAgent, time.Second)
 	require.Zero(t, w.Store.CountRequests(func(r fake.Request) bool { return r.Verb == "delete" && r.UserAgent == userAgent }))
 }
@@ -351,7 +351,7 @@ func TestARestoredCheckEndsTheRequestsOfAFormerTemplate(t *testing.T) {
 	w.serveRemedies()
 	w.Create(template(), check)
 	stop := w.run(remediation.Options{})
-	w.says(requested, "b")
+	w.reports(requested, "b")
 	stop()
 	restored := w.Get(check)
 	w.Delete(w.Get(check))
@@ -367,7 +367,7 @@ func TestARestoredCheckEndsTheRequestsOfAFormerTemplate(t *testing.T) {
 		return map[bool]string{true: "it is not"}[w.Get(running).GetDeletionTimestamp() == nil]
 	})
 	w.Quiet(userAgent, time.Second)
-	w.says(requested, "b")
+	w.reports(requested, "b")
 	w.Change(running, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-	w.says(marked, "b")
+	w.reports(marked, "b")
 }

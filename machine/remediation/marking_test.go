@@ -36,22 +36,22 @@ func TestAMachineWithAnUnhealthyNodeIsMarkedForItsOwner(t *testing.T) {
 			}
 			w.Create(check)
 			w.run(remediation.Options{})
-			w.says(healthy, "a", "b", "c", "d", "e")
+			w.reports(healthy, "a", "b", "c", "d", "e")
 			w.status(check, 5, 5, 2)
 
 			w.becomes("b", corev1.ConditionUnknown, 10*time.Minute)
-			w.says(marked, "b")
-			w.says(healthy, "a", "c", "d", "e")
+			w.reports(marked, "b")
+			w.reports(healthy, "a", "c", "d", "e")
 			w.status(check, 5, 4, 1)
 			w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed")
 			require.Equal(t, []string{"a", "b", "c", "d", "e"}, w.checkState(check).Targets)
-			said, _ := engine.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded)
+			condition, _ := engine.Find(w.state("b").Conditions, contract.ConditionHealthCheckSucceeded)
 			require.Equal(t, "Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Fake for more than 5m0s",
-				said.Message)
-			w.told(remediation.ReasonMachineMarkedUnhealthy, 1)
+				condition.Message)
+			w.recorded(remediation.ReasonMachineMarkedUnhealthy, 1)
 
 			w.becomes("b", corev1.ConditionTrue, time.Second) // it recovers before its owner acts
-			w.says(healthy, "b")
+			w.reports(healthy, "b")
 			w.Quiet(userAgent, time.Second)
 		})
 	}
@@ -69,15 +69,15 @@ func TestAMachineIsMarkedWhenItsTimeIsOverAndNotBefore(t *testing.T) {
 	w.Create(check)
 	clock := clocktesting.NewFakePassiveClock(time.Now()) // its time is over when the test says so, and not before
 	w.run(remediation.Options{Options: engine.Options{Clock: clock}})
-	w.says(healthy, "a", "b")
+	w.reports(healthy, "a", "b")
 	clock.SetTime(time.Now())
 	w.becomes("a", corev1.ConditionFalse, 0)
 	w.status(check, 2, 1, 1)
-	require.Equal(t, healthy, w.said("a"), "it stays as it is until then")
+	require.Equal(t, healthy, w.health("a"), "it stays as it is until then")
 	var node corev1.Node
 	require.NoError(t, w.Client.Get(t.Context(), keyOf("a"), &node))
 	clock.SetTime(node.Status.Conditions[0].LastTransitionTime.Add(4 * time.Second))
-	w.says(marked, "a") // without another event
+	w.reports(marked, "a") // without another event
 	c, _ := engine.Find(w.state("a").Conditions, contract.ConditionOwnerRemediated)
 	require.Greater(t, c.LastTransitionTime.Sub(node.Status.Conditions[0].LastTransitionTime.Time), 3*time.Second)
 }
@@ -93,17 +93,17 @@ func TestTooManyUnhealthyMachinesAreReportedAndNotMarked(t *testing.T) {
 	check := w.check("workers", limited("25%"))
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(held, "a", "b")
+	w.reports(held, "a", "b")
 	w.status(check, 4, 2, 0)
 	w.condition(check, contract.ConditionRemediationAllowed, "False/TooManyUnhealthy", "(total: 4, unhealthy: 2, maxUnhealthy: 25%)")
 	w.Quiet(userAgent, time.Second)
-	w.told(remediation.ReasonRemediationRestricted, 1)
-	said, _ := engine.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
-	require.Contains(t, said.Message, "Not remediated: TooManyUnhealthy, see MachineHealthCheck workers")
+	w.recorded(remediation.ReasonRemediationRestricted, 1)
+	condition, _ := engine.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
+	require.Contains(t, condition.Message, "Not remediated: TooManyUnhealthy, see MachineHealthCheck workers")
 
 	w.becomes("a", corev1.ConditionTrue, time.Minute)
-	w.says(healthy, "a")
-	w.says(marked, "b")
+	w.reports(healthy, "a")
+	w.reports(marked, "b")
 }
 
 // mcm.md 8 (#760): a zonal partition must not replace the Machines of the zone.
@@ -120,15 +120,15 @@ func TestAZoneWhoseNodesAllFailIsNotReplaced(t *testing.T) {
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(marked, "b1")
-	w.says(held, "a1", "a2", "a3")
+	w.reports(marked, "b1")
+	w.reports(held, "a1", "a2", "a3")
 	w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed",
 		"3 of 3 Machines of failure domain zone-a became unhealthy at once")
-	w.told(remediation.ReasonRemediationRestricted, 1)
+	w.recorded(remediation.ReasonRemediationRestricted, 1)
 }
 
 // That a Machine elsewhere is remediated meanwhile makes the outage no other one.
-func TestAnOutageIsToldOnce(t *testing.T) {
+func TestOutageEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	for _, name := range []string{"a1", "a2", "b1"} {
@@ -141,11 +141,11 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 	stop := w.run(remediation.Options{})
 	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", outage)
 	w.becomes("b1", corev1.ConditionUnknown, time.Hour)
-	w.says(marked, "b1")
+	w.reports(marked, "b1")
 	w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed", outage)
 	w.becomes("b1", corev1.ConditionTrue, 0)
 	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", outage)
-	w.told(remediation.ReasonRemediationRestricted, 1)
+	w.recorded(remediation.ReasonRemediationRestricted, 1)
 	stop()
 	for _, name := range []string{"a1", "a2"} { // somebody wants them to be replaced all the same
 		w.update(w.ref(name), contract.MachineUpdate{Conditions: []metav1.Condition{
@@ -155,7 +155,7 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 	w.run(remediation.Options{})
 	w.condition(check, contract.ConditionRemediationAllowed, "True/RemediationAllowed")
 	w.Quiet(userAgent, time.Second)
-	w.told(remediation.ReasonRemediationRestricted, 1)
+	w.recorded(remediation.ReasonRemediationRestricted, 1)
 }
 
 func TestAllMachinesAtOnceAreNotReplaced(t *testing.T) {
@@ -168,12 +168,12 @@ func TestAllMachinesAtOnceAreNotReplaced(t *testing.T) {
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(held, "a", "b", "c")
+	w.reports(held, "a", "b", "c")
 	w.condition(check, contract.ConditionRemediationAllowed, "False/Outage", "All 3 Machines became unhealthy at once")
 
 	w.Change(w.ref("b"), fake.WithAnnotations(map[string]string{contract.RemediateAnnotation: ""}))
-	w.says("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
-	w.says(held, "a", "c")
+	w.reports("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
+	w.reports(held, "a", "c")
 }
 
 func TestTheLedgerIsStoredBeforeAMachineIsMarkedAndEachIsWrittenOnce(t *testing.T) {
@@ -186,14 +186,14 @@ func TestTheLedgerIsStoredBeforeAMachineIsMarkedAndEachIsWrittenOnce(t *testing.
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(healthy, names...)
+	w.reports(healthy, names...)
 	w.status(check, 10, 10, 10)
 	w.Quiet(userAgent, time.Second)
 	w.Store.ResetRequests()
 	for i, name := range names[:4] {
 		w.becomes(name, corev1.ConditionUnknown, time.Duration(i+1)*time.Hour)
 	}
-	w.says(marked, names[:4]...)
+	w.reports(marked, names[:4]...)
 	w.Quiet(userAgent, time.Second)
 	var order []string
 	for _, r := range w.Writes(userAgent) {
@@ -234,7 +234,7 @@ func TestNoMachineIsMarkedWhileTheLedgerIsNotKept(t *testing.T) {
 	w.ports = func(p *remediation.Ports) { p.Client = forgetful{p.Client} }
 	stop := w.run(remediation.Options{})
 	w.Never("mark a Machine that no ledger has", time.Second, func() string {
-		if marks := w.said("a"); strings.Contains(marks, marked) {
+		if marks := w.health("a"); strings.Contains(marks, marked) {
 			return marks
 		}
 		return ""
@@ -242,10 +242,10 @@ func TestNoMachineIsMarkedWhileTheLedgerIsNotKept(t *testing.T) {
 	stop()
 	w.ports = nil
 	w.run(remediation.Options{})
-	w.says(marked, "a")
+	w.reports(marked, "a")
 }
 
-func TestAMachineWithoutAnOwnerSaysThatNothingReplacesIt(t *testing.T) {
+func TestMachineWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	w.machine("a", "", func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) })
@@ -254,12 +254,12 @@ func TestAMachineWithoutAnOwnerSaysThatNothingReplacesIt(t *testing.T) {
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(held, "a")
-	said, _ := engine.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
-	require.Contains(t, said.Message, "Not remediated: No controller owns the Machine")
+	w.reports(held, "a")
+	condition, _ := engine.Find(w.state("a").Conditions, contract.ConditionHealthCheckSucceeded)
+	require.Contains(t, condition.Message, "Not remediated: No controller owns the Machine")
 
 	w.Change(w.ref("a"), owned("adopting", "adopting-uid")) // a set adopts it
-	w.says(marked, "a")
+	w.reports(marked, "a")
 }
 
 func TestASelectorMaySelectNothingEverythingOrBeWrong(t *testing.T) {
@@ -278,13 +278,13 @@ func TestASelectorMaySelectNothingEverythingOrBeWrong(t *testing.T) {
 	w.status(nothing, 0, 0, 0)
 	w.condition(wrong, contract.ConditionRemediationAllowed, "False/SelectorUnreadable", "the selector cannot be read")
 	w.status(wrong, 0, 0, 0)
-	require.Empty(t, w.said("a"))
+	require.Empty(t, w.health("a"))
 
 	everything := selecting("everything", map[string]any{})
 	w.Create(everything)
 	w.status(everything, 1, 1, 1) // of its own cluster
-	w.says(healthy, "a")
-	require.Empty(t, w.said("b"))
+	w.reports(healthy, "a")
+	require.Empty(t, w.health("b"))
 }
 
 // Without it no Machine is selected, and all places in the ledger would be empty ones.
@@ -298,7 +298,7 @@ func TestTheLedgerStaysWhileTheSelectorCannotBeRead(t *testing.T) {
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(marked, "a")
+	w.reports(marked, "a")
 	before := w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation]
 	require.Contains(t, before, string(w.Get(w.ref("a")).GetUID()))
 	w.Change(check, func(u *unstructured.Unstructured) {
@@ -308,7 +308,7 @@ func TestTheLedgerStaysWhileTheSelectorCannotBeRead(t *testing.T) {
 	w.condition(check, contract.ConditionRemediationAllowed, "False/SelectorUnreadable", "the selector cannot be read")
 	w.status(check, 0, 0, 0)
 	require.Equal(t, before, w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation])
-	w.says(marked, "a")
+	w.reports(marked, "a")
 }
 
 func TestARestoredMachineThatIsHealthyIsNotRemediated(t *testing.T) {
@@ -326,7 +326,7 @@ func TestARestoredMachineThatIsHealthyIsNotRemediated(t *testing.T) {
 	check := w.check("workers")
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(healthy, "a", "b")
+	w.reports(healthy, "a", "b")
 	w.Until("forget them", func() bool {
 		return !strings.Contains(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], "inFlight")
 	})
@@ -348,23 +348,23 @@ func TestNothingIsJudgedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	w.status(check, 3, 3, 3)
 	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "3 of 3 Machines are not judged now")
 	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, healthcheck.ReasonUnreachable)
-	require.Empty(t, w.said("a"), "what it says stays as it is")
+	require.Empty(t, w.health("a"), "what it says stays as it is")
 	stop()
 
 	w.ports = func(p *remediation.Ports) {
 		p.ReachOf = func(types.NamespacedName) healthcheck.Reach { return healthcheck.Reach{AnsweredAt: time.Now()} }
 	}
 	stop = w.run(remediation.Options{})
-	w.says(healthy, "b", "c")
-	require.NotContains(t, w.said("a"), "OwnerRemediated", "its limit has begun anew")
+	w.reports(healthy, "b", "c")
+	require.NotContains(t, w.health("a"), "OwnerRemediated", "its limit has begun anew")
 	stop()
 	w.ports = nil
 	w.run(remediation.Options{})
-	w.says(marked, "a")
+	w.reports(marked, "a")
 }
 
 // The status may be written later than in the pass that decides it, or not at all.
-func TestARestrictionIsToldWithItsStatus(t *testing.T) {
+func TestRestrictionEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	for _, name := range []string{"a", "b"} {

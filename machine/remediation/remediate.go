@@ -59,7 +59,7 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	case isOver(m, o) && m.request != nil:
 		err = s.withdraw(ctx, m.request)
 	case o.Action == healthcheck.ActionMark:
-		if stands, err := s.stands(ctx, m); err != nil || !stands {
+		if confirmed, err := s.confirmUnhealthy(ctx, m); err != nil || !confirmed {
 			s.Requeue(engine.BehindRetry) // usually the event of the Node comes first
 			return err
 		}
@@ -74,7 +74,7 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	case external.SaysGone(failed):
 		return err
 	case failed == nil && err == nil && o.Action == healthcheck.ActionMark && client.Object(written) != m.object:
-		s.tell(m)
+		s.recordMarked(m)
 	}
 	return errors.Join(err, failed)
 }
@@ -112,11 +112,11 @@ func (s *scope) leavesAlone(m *member) bool {
 	if !m.plan.Verdict.Skipped {
 		return false
 	}
-	said, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
+	last, judged := engine.Find(m.state.Conditions, contract.ConditionHealthCheckSucceeded)
 	return m.plan.Deleting || m.state.Paused() || judged && !slices.Contains([]string{
 		healthcheck.ReasonSucceeded, healthcheck.ReasonUnhealthyNode, healthcheck.ReasonUnhealthyMachine,
 		healthcheck.ReasonNodeStartupTimeout, healthcheck.ReasonNodeDeleted, healthcheck.ReasonHasRemediateAnnotation,
-	}, said.Reason)
+	}, last.Reason)
 }
 
 // verdictOf returns the condition HealthCheckSucceeded of a Machine, with the reason why nothing happens. Numbers, which change often, are
@@ -135,8 +135,8 @@ func (s *scope) verdictOf(m *member, o healthcheck.Outcome) metav1.Condition {
 	return engine.Condition(contract.ConditionHealthCheckSucceeded, status, v.Reason, message)
 }
 
-// tell records an event on the Machine that it was marked.
-func (s *scope) tell(m *member) {
+// recordMarked records an event on the Machine that it was marked.
+func (s *scope) recordMarked(m *member) {
 	if recorder := s.env.frame.Options.Recorder; recorder != nil {
 		note := fmt.Sprintf("Machine %s has been marked as unhealthy: %s", m.state.Key, m.plan.Verdict.Message)
 		recorder.Eventf(m.object, s.Object, corev1.EventTypeNormal, ReasonMachineMarkedUnhealthy, actionRemediate, "%s",

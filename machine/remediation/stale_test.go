@@ -43,7 +43,7 @@ func TestAWriteOnAnOldVersionIsDecidedAgain(t *testing.T) {
 		return ""
 	}
 	w.Until("be healthy", func() bool {
-		return pass() == "" && w.said("a") == healthy && w.checkState(check).CurrentHealthy.Or(0) == 4
+		return pass() == "" && w.health("a") == healthy && w.checkState(check).CurrentHealthy.Or(0) == 4
 	})
 	conflict := func(kind, name, subresource string) {
 		w.Store.FailNext(func(r fake.Request) bool {
@@ -61,7 +61,7 @@ func TestAWriteOnAnOldVersionIsDecidedAgain(t *testing.T) {
 	before := writes()
 	w.Eventually("be marked", func() string {
 		require.Empty(t, pass(), "a conflict is no error")
-		if got := w.said("a"); got != marked {
+		if got := w.health("a"); got != marked {
 			return got
 		}
 		return ""
@@ -70,7 +70,7 @@ func TestAWriteOnAnOldVersionIsDecidedAgain(t *testing.T) {
 }
 
 // A cache may be behind, as after an outage: what is marked is destroyed, so the server is asked first.
-func TestAMachineIsMarkedOnlyWhenTheServerSaysThatItsNodeIsUnhealthy(t *testing.T) {
+func TestMarkIsConfirmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -84,13 +84,13 @@ func TestAMachineIsMarkedOnlyWhenTheServerSaysThatItsNodeIsUnhealthy(t *testing.
 	check := w.check("workers")
 	w.Create(check)
 	stop := w.run(remediation.Options{})
-	w.says(marked, "a")
-	w.says(healthy, "c", "d")
-	w.Never("mark a Machine whose Node the server has as ready", time.Second, func() string { return w.said("b") })
+	w.reports(marked, "a")
+	w.reports(healthy, "c", "d")
+	w.Never("mark a Machine whose Node the server has as ready", time.Second, func() string { return w.health("b") })
 	stop()
 	w.ports = nil
 	w.run(remediation.Options{})
-	w.says(marked, "b")
+	w.reports(marked, "b")
 }
 
 // rewrites gives a Machine its provider ID in another form than its Node has, as a provider of another version may.
@@ -108,16 +108,16 @@ func TestAMachineWhoseProviderIDIsWrittenInAnotherFormIsJudgedByItsNode(t *testi
 	}
 	w.Create(w.check("workers"))
 	w.run(remediation.Options{})
-	w.says(healthy, "a", "b", "c", "d")
+	w.reports(healthy, "a", "b", "c", "d")
 	w.rewrites("b")
 	w.Never("mark a Machine whose Node is ready", time.Second, func() string {
-		if got := w.said("b"); got != healthy {
+		if got := w.health("b"); got != healthy {
 			return got
 		}
 		return ""
 	})
 	w.becomes("b", corev1.ConditionUnknown, time.Hour)
-	w.says(marked, "b")
+	w.reports(marked, "b")
 }
 
 // Nothing says whose the Node is that the API server has: no UID was recorded for the Machine, and its provider ID differs.
@@ -136,8 +136,8 @@ func TestAMachineWithoutARecordedUIDIsNotMarkedForANodeWithAnotherProviderID(t *
 	}
 	w.Create(w.check("workers"))
 	w.run(remediation.Options{})
-	w.says(healthy, "a", "c", "d")
-	w.Never("mark the Machine", time.Second, func() string { return w.said("b") })
+	w.reports(healthy, "a", "c", "d")
+	w.Never("mark the Machine", time.Second, func() string { return w.health("b") })
 }
 
 // The replacement is there before the Machine is gone, and was made earlier than the ledger says that the Machine was marked.
@@ -153,15 +153,15 @@ func TestAReplacementTakesThePlaceOfAMachineThatAClockThatIsAheadHasMarked(t *te
 	w.run(remediation.Options{Options: pass.Options{Clock: clocktesting.NewFakePassiveClock(time.Now().Add(3 * time.Minute))}})
 	w.status(check, 3, 3, 1)
 	w.becomes("a", corev1.ConditionUnknown, time.Hour)
-	w.says(marked, "a")
+	w.reports(marked, "a")
 	w.Delete(w.Get(w.ref("a")))
 	time.Sleep(time.Until(w.state("c").Created.Add(time.Second))) // times of the API server have no fractions
 	w.machine("replacement", "zone-a")
-	w.says(healthy, "replacement")
+	w.reports(healthy, "replacement")
 	w.becomes("b", corev1.ConditionUnknown, 2*time.Hour)
-	w.says(held, "b")
+	w.reports(held, "b")
 	w.Change(w.ref("a"), func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
-	w.says(marked, "b")
+	w.reports(marked, "b")
 }
 
 // annotated adds an annotation to a Machine.
@@ -181,17 +181,17 @@ func TestAMachineThatIsSkippedLosesItsVerdictAndItsMark(t *testing.T) {
 	check := w.check("workers", limited("25%"))
 	w.Create(check)
 	w.run(remediation.Options{})
-	w.says(held, "a", "b")
+	w.reports(held, "a", "b")
 	w.annotated("a", healthcheck.SkipAnnotation)
-	w.says("", "a") // and it is available again when its Node is
+	w.reports("", "a") // and it is available again when its Node is
 	w.annotated("c", healthcheck.SkipAnnotation)
-	w.says("", "c")
+	w.reports("", "c")
 	w.status(check, 2, 1, 0)
 
 	w.Change(check, func(u *unstructured.Unstructured) { limited("100%")(u) })
-	w.says(marked, "b")
+	w.reports(marked, "b")
 	w.annotated("b", healthcheck.SkipAnnotation) // before its owner has acted
-	w.says("", "b")
+	w.reports("", "b")
 	w.Until("forget it", func() bool {
 		ledger, _ := healthcheck.ParseLedger(w.Get(check).GetAnnotations()[healthcheck.LedgerAnnotation], w.Get(check).GetUID())
 		return len(ledger.InFlight) == 0
@@ -199,7 +199,7 @@ func TestAMachineThatIsSkippedLosesItsVerdictAndItsMark(t *testing.T) {
 	w.Quiet(userAgent, time.Second)
 
 	w.Change(w.ref("b"), func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
-	w.says(marked, "b")
+	w.reports(marked, "b")
 }
 
 func TestARequestForAMachineThatIsSkippedIsWithdrawn(t *testing.T) {
@@ -208,15 +208,15 @@ func TestARequestForAMachineThatIsSkippedIsWithdrawn(t *testing.T) {
 	w.serveRemedies()
 	w.Create(template(), check)
 	w.run(remediation.Options{})
-	w.says(requested, "b", "d")
+	w.reports(requested, "b", "d")
 	w.annotated("b", healthcheck.SkipAnnotation)
-	w.says("", "b")
+	w.reports("", "b")
 	w.Gone(request("b"))
 	require.NotNil(t, w.Get(request("d")))
 	w.Quiet(userAgent, time.Second)
 }
 
-func TestWhatOthersSayOfAMachineThatIsSkippedOrPausedStays(t *testing.T) {
+func TestConditionsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	for name, reason := range map[string]string{"a": "FanIsLoud", "b": healthcheck.ReasonUnhealthyNode, "c": healthcheck.ReasonUnhealthyNode} {
@@ -233,14 +233,14 @@ func TestWhatOthersSayOfAMachineThatIsSkippedOrPausedStays(t *testing.T) {
 	w.annotated("b", contract.PausedAnnotation)
 	w.Create(w.check("workers"))
 	w.run(remediation.Options{})
-	w.says("OwnerRemediated=False/MachineDeleting", "c")
+	w.reports("OwnerRemediated=False/MachineDeleting", "c")
 	w.Quiet(userAgent, time.Second)
-	require.Equal(t, "HealthCheckSucceeded=False/FanIsLoud OwnerRemediated=False/WaitingForRemediation", w.said("a"))
-	require.Equal(t, marked, w.said("b"))
+	require.Equal(t, "HealthCheckSucceeded=False/FanIsLoud OwnerRemediated=False/WaitingForRemediation", w.health("a"))
+	require.Equal(t, marked, w.health("b"))
 }
 
 // A set that has released a Machine does not take back what it has said of it.
-func TestWhatAnOwnerHasSaidOfAMachineThatRecoversStaysWithTheOwner(t *testing.T) {
+func TestConditionOfAnOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, contract.V1Beta2)
 	w.machine("a", "")
@@ -252,7 +252,7 @@ func TestWhatAnOwnerHasSaidOfAMachineThatRecoversStaysWithTheOwner(t *testing.T)
 	}
 	w.Create(w.check("workers"))
 	w.run(remediation.Options{})
-	w.says(healthy+" OwnerRemediated=False/CannotBeRemediated", "a")
+	w.reports(healthy+" OwnerRemediated=False/CannotBeRemediated", "a")
 	w.Quiet(userAgent, time.Second)
-	require.Equal(t, healthy, w.said("b"))
+	require.Equal(t, healthy, w.health("b"))
 }

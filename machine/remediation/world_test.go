@@ -152,8 +152,8 @@ func (w *world) state(name string) contract.MachineState {
 	return state
 }
 
-// said is what a Machine says about its health, as one line.
-func (w *world) said(name string) string {
+// health is the conditions of a Machine about its health, as one line.
+func (w *world) health(name string) string {
 	w.t.Helper()
 	state := w.state(name)
 	var all []string
@@ -166,20 +166,20 @@ func (w *world) said(name string) string {
 	return strings.Join(all, " ")
 }
 
-// What a Machine says that is healthy, marked, or unhealthy and held.
+// The conditions of a Machine that is healthy, marked, or unhealthy and held.
 const (
 	healthy = "HealthCheckSucceeded=True/HealthCheckSucceeded"
 	held    = "HealthCheckSucceeded=False/UnhealthyNode"
 	marked  = held + " OwnerRemediated=False/WaitingForRemediation"
 )
 
-// says waits until Machines say what they are to say.
-func (w *world) says(want string, names ...string) {
+// reports waits until Machines have these conditions.
+func (w *world) reports(want string, names ...string) {
 	w.t.Helper()
-	w.Eventually("say "+want, func() string {
+	w.Eventually("report "+want, func() string {
 		for _, name := range names {
-			if got := w.said(name); got != want {
-				return name + " says " + got
+			if got := w.health(name); got != want {
+				return name + " has " + got
 			}
 		}
 		return ""
@@ -244,10 +244,10 @@ func (l liveReader) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 	return l.Reader.Get(ctx, key, obj, opts...)
 }
 
-// told waits until there are so many events with a reason: they are recorded beside the passes.
-func (w *world) told(reason string, times int) {
+// recorded waits until there are so many events with a reason: they are recorded beside the passes.
+func (w *world) recorded(reason string, times int) {
 	w.t.Helper()
-	w.Until(fmt.Sprintf("tell %s %d times", reason, times), func() bool { return len(w.Events(reason)) == times })
+	w.Until(fmt.Sprintf("record %s %d times", reason, times), func() bool { return len(w.Events(reason)) == times })
 }
 
 func TestMain(m *testing.M) { testenv.Main(m) }
