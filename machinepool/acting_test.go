@@ -97,8 +97,8 @@ func scopeOf(t *testing.T, r *Reconciler, a *api) *Scope {
 	return p
 }
 
-// tellsOf returns what was recorded.
-func tellsOf(r *events.FakeRecorder) (all []string) {
+// notesOf returns what was recorded.
+func notesOf(r *events.FakeRecorder) (all []string) {
 	for {
 		select {
 		case e := <-r.Events:
@@ -126,7 +126,7 @@ func refTo(presence external.Presence) external.Object {
 	return e
 }
 
-func TestADeletionGoesOnWithoutAnObjectOnlyWhenTheAPIServerSaysThatItIsGone(t *testing.T) {
+func TestAbsenceIsConfirmed(t *testing.T) {
 	foreign := refTo(external.Present)
 	foreign.Foreign = true
 	missing := refTo(external.KindMissing)
@@ -273,7 +273,7 @@ func TestMachinesAreDeletedOnceByUIDAndAsTheyWereReadWhereThatMatters(t *testing
 				err := p.deleteMachines(t.Context(), []machine{named("a"), going}, tc.asRead)
 				require.Equal(t, tc.fails, err != nil, err)
 			}
-			got := fmt.Sprint(a.deleted, tellsOf(told), p.RequeueAfter())
+			got := fmt.Sprint(a.deleted, notesOf(told), p.RequeueAfter())
 			if diff := cmp.Diff(fmt.Sprint(tc.want, tc.told, tc.again), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -140,7 +140,7 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Empty(t, drainer.asked)
-	require.Equal(t, []string{"Warning FailedDrainNode The Nodes were not drained in time: the deletion goes on without"}, tellsOf(told))
+	require.Equal(t, []string{"Warning FailedDrainNode The Nodes were not drained in time: the deletion goes on without"}, notesOf(told))
 
 	p, drainer, _ = draining(t, &api{}, 90)
 	p.deletion = contract.Deletion{}
@@ -153,35 +153,35 @@ func TestADrainBeforeADeletionIsLookedAtAgainWhenItsLimitIsReached(t *testing.T)
 	require.Contains(t, p.Update.Annotations, contract.DeletionAnnotation)
 }
 
-func TestANodeWhoseTimeIsUpLeavesUndrainedAndAnEventSaysSo(t *testing.T) {
+func TestDrainLimitOfANode(t *testing.T) {
 	a := &api{refuses: apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "a", errors.New("it is another version"))}
 	p, drainer, told := draining(t, a, 60)
 	node := p.instances[0].Node
 	_, err := p.advance(t.Context(), node)
 	require.ErrorIs(t, err, cluster.ErrNodeChanged)
-	require.Empty(t, tellsOf(told), "the Node does not say so yet")
+	require.Empty(t, notesOf(told), "the Node does not say so yet")
 	a.refuses = nil
 	over, err := p.advance(t.Context(), node)
 	require.NoError(t, err)
 	require.True(t, over)
 	require.Empty(t, drainer.asked)
-	require.Equal(t, []string{"Warning FailedDrainNode Node a was not drained within 1m0s: going on without"}, tellsOf(told))
+	require.Equal(t, []string{"Warning FailedDrainNode Node a was not drained within 1m0s: going on without"}, notesOf(told))
 
 	node.Annotations[contract.DrainStartedAnnotation] = actingNow.Format(time.RFC3339)
 	over, err = p.advance(t.Context(), node)
 	require.NoError(t, err)
 	require.False(t, over)
 	require.Equal(t, time.Minute, p.RequeueAfter())
-	require.Empty(t, tellsOf(told))
+	require.Empty(t, notesOf(told))
 
 	drainer.result = runner.Result{Done: true}
 	over, err = p.advance(t.Context(), node)
 	require.NoError(t, err)
 	require.True(t, over)
-	require.Equal(t, []string{"Normal SuccessfulDrainNode success draining Node a"}, tellsOf(told))
+	require.Equal(t, []string{"Normal SuccessfulDrainNode success draining Node a"}, notesOf(told))
 }
 
-func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
+func TestNodeDeletionLimit(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "a", errors.New("the UID is another"))
 	const gaveUp = "Warning FailedDeleteNode Nodes of the pool were not deleted within 10s: the deletion goes on without"
 	for name, tc := range map[string]struct {
@@ -235,7 +235,7 @@ func TestNodesThatDoNotGoAreGivenUpAtTheirLimitAndAnEventSaysSo(t *testing.T) {
 			done, err := p.deleteAllNodes(t.Context())
 			require.NoError(t, err)
 			c, _ := engine.Find(p.Asserted, contract.ConditionDeleting)
-			got := fmt.Sprint(done, len(a.deleted), c.Message, tellsOf(told), p.RequeueAfter())
+			got := fmt.Sprint(done, len(a.deleted), c.Message, notesOf(told), p.RequeueAfter())
 			if diff := cmp.Diff(fmt.Sprint(tc.done, tc.deleted, tc.says, tc.told, tc.again), got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

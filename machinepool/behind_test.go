@@ -47,7 +47,7 @@ func lateWorld(t *testing.T) (w *world, pool *unstructured.Unstructured) {
 		set(int64(1), "status", "replicas")(u)
 		set(true, "status", "initialization", "provisioned")(u)
 	})
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.writeNode("n", markLeaving)
 	w.drained("n")
 	return w, pool

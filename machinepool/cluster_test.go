@@ -42,5 +42,5 @@ func TestAPoolWaitsForAClusterThatIsUnreadAndLooksAgain(t *testing.T) {
 	require.Empty(t, w.get(pool).GetFinalizers())
 	require.Empty(t, w.writes())
 	read.Store(true)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 }

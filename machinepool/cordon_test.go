@@ -84,7 +84,7 @@ func TestMarksAreWrittenOnANodeAsItWasRead(t *testing.T) {
 		return testNode("a", "", append(change, func(n *corev1.Node) { n.ResourceVersion, n.Spec.Unschedulable = "7", true })...)
 	}
 	ours := node(func(n *corev1.Node) { n.Annotations = map[string]string{contract.DrainStartedAnnotation: cordonRecord} })
-	require.NoError(t, p.sayDrained(t.Context(), node()))
+	require.NoError(t, p.markDrained(t.Context(), node()))
 	require.NoError(t, p.removeMarks(t.Context(), ours))
 	require.NoError(t, p.removeMarks(t.Context(), node()))
 	removes := `{"metadata":{"uid":"a-uid","resourceVersion":"7","annotations":{"` +
@@ -136,7 +136,7 @@ func deleteIn(t *testing.T, p *Scope) error {
 	return err
 }
 
-func TestADeletionSaysThatItBeganAndThatItIsComplete(t *testing.T) {
+func TestDeletionCondition(t *testing.T) {
 	p, _ := acting(t, &api{})
 	p.env.kinds.NewMachine = nil
 	p.env.frame.Ports.Cache = &byKey{}

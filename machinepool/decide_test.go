@@ -186,7 +186,7 @@ func TestWhatAListOfProviderIDsMeans(t *testing.T) {
 	}
 }
 
-func TestAProviderThatStopsSayingHowManyHasNotSaidThatThereAreNone(t *testing.T) {
+func TestReplicasThatAreNoLongerReported(t *testing.T) {
 	for _, list := range [][]string{nil, {"p://1"}} {
 		pool := contract.InfraMachinePoolState{Provisioned: true, HasProviderIDList: true, ProviderIDList: list}
 		d := decideInfrastructure(infrastructureFacts{
@@ -281,7 +281,7 @@ func TestConditionsNameWhatIsWrong(t *testing.T) {
 	f := statusFacts{
 		Pool: pool, Desired: contract.Some(int32(6)), Listed: 4, Known: true,
 		Counts:    counts{Ready: 1, Available: 1, NotReady: []string{"n1"}, Outdated: []string{"n2"}},
-		Instances: instances{{Standing: missing, ID: "p://3"}, {Standing: ambiguous, ID: "p://4"}, {Standing: claimed, ID: "p://5"}},
+		Instances: instances{{State: missing, ID: "p://3"}, {State: ambiguous, ID: "p://4"}, {State: claimed, ID: "p://5"}},
 	}
 	type brief struct{ Type, Status, Reason, Message string }
 	var got []brief

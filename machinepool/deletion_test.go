@@ -47,7 +47,7 @@ func TestADeletionDoesNotWaitForAClusterThatIsGone(t *testing.T) {
 	w.create(demo)
 	w.change(demo, func(u *unstructured.Unstructured) { u.Object["status"] = status })
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.change(pool, func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }) // or the garbage collector deletes it
 	w.change(pool, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{contract.PausedAnnotation: ""}) })
 	require.NoError(t, w.client.Delete(t.Context(), pool))
@@ -66,7 +66,7 @@ func TestADeletionDoesNotWaitForEverForNodesThatCannotBeRead(t *testing.T) {
 		provider: &fake.PoolInfrastructure{}, ports: gone(&away), unread: time.Second,
 	})
 	pool := w.poolWith(2, fake.WithField(map[string]any{"nodeDeletionTimeoutSeconds": int64(1)}, "spec", "template", "spec", "deletion"))
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	away.Store(true)
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool"))
@@ -79,11 +79,11 @@ func TestWhatCannotBeReadIsUnknownAndCountersStay(t *testing.T) {
 		provider: &fake.PoolInfrastructure{}, ports: gone(&away), pool: machinepool.Options{ConnectionGrace: time.Second},
 	})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	away.Store(true)
 	w.change(pool, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"wake": "up"}) })
 	w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonConnectionDown)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	if n := len(w.nodes()); n != 2 {
 		t.Errorf("a Node that cannot be read is not retired, %d are left", n)
 	}
@@ -106,7 +106,7 @@ func TestNodesThatWereInAnotherClusterAreNotGone(t *testing.T) {
 		},
 	})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	require.Equal(t, "first", w.get(pool).GetAnnotations()[cluster.UIDAnnotation])
 	other.Store(true)
 	for _, node := range w.nodes() {
@@ -115,7 +115,7 @@ func TestNodesThatWereInAnotherClusterAreNotGone(t *testing.T) {
 	w.change(pool, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"wake": "up"}) })
 	message := w.conditionIs(pool, contract.ConditionMachinesReady, contract.ReasonInspectionFailed)
 	require.Contains(t, message, "leads to another cluster")
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.settles()
 	require.Nil(t, w.get(fake.InfraMachinePool(contract.V1Beta2, "pool")).GetDeletionTimestamp())
@@ -129,7 +129,7 @@ func TestReadinessOutlivesTheConnectionForAWhile(t *testing.T) {
 	var away atomic.Bool
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: gone(&away)})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.isQuiet()
 	away.Store(true)
 	w.change(pool, func(u *unstructured.Unstructured) {
@@ -146,7 +146,7 @@ func TestADrainThatTakesLongIsNotGivenUpWhenTheConnectionBreaks(t *testing.T) {
 	var away atomic.Bool
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: gone(&away)})
 	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.guarded("pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
@@ -174,7 +174,7 @@ func TestALargePoolsNodesAreAllDeletedHoweverLongItTakes(t *testing.T) {
 	const nodes = 120 // more than one pass deletes
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(nodes)
-	w.says(pool, "Running", nodes, nodes)
+	w.reports(pool, "Running", nodes, nodes)
 	w.change(pool, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{contract.ExcludeDrain: ""})
 	})
@@ -189,7 +189,7 @@ func TestADeletionGoesOnWhenTheInfrastructureIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
 	require.NoError(t, w.client.Delete(t.Context(), infra))
 	w.goes(infra)
@@ -208,7 +208,7 @@ func TestADrainBeforeADeletionHonoursBudgetsAndItsLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.guarded("pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.conditionIs(pool, contract.ConditionDeleting, contract.ReasonDrainingNode)
@@ -223,13 +223,13 @@ func TestAPoolOfAnotherControllersInfrastructureTakesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	first := w.poolWith(2)
-	w.says(first, "Running", 2, 2)
+	w.reports(first, "Running", 2, 2)
 	second := fake.MachinePool("second", 2, fake.WithField("pool", "spec", "template", "spec", "infrastructureRef", "name"))
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "second"), second)
 	w.conditionIs(second, contract.ConditionInfrastructureReady, contract.ReasonOwnedByAnother)
 	require.NoError(t, w.client.Delete(t.Context(), second))
 	w.goes(second)
-	w.says(first, "Running", 2, 2)
+	w.reports(first, "Running", 2, 2)
 }
 
 func TestBootstrapDataOutliveTheInstances(t *testing.T) {
@@ -237,7 +237,7 @@ func TestBootstrapDataOutliveTheInstances(t *testing.T) {
 	// Cluster API deletes both at once, so that an instance that restarts meanwhile finds nothing.
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	infra, bootstrap := fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool")
 	require.NoError(t, w.client.Patch(t.Context(), infra, client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":["test.machinist.dev/slow","fake.machinist.dev/provider"]}}`))))
@@ -260,7 +260,7 @@ func TestInstancesThatAreAnotherControllersNowKeepTheirNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	other := fake.BootstrapConfig(contract.V1Beta2, "other") // whatever its kind
 	w.create(other)
 	infra := fake.InfraMachinePool(contract.V1Beta2, "pool")
@@ -290,7 +290,7 @@ func TestADeletionThatTheServerDidNotUnderstandIsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	kind := fake.InfraMachinePoolGVK(contract.V1Beta2).Kind
 	w.store.FailNext(func(r fake.Request) bool { return r.Verb == "delete" && r.GVK.Kind == kind },
 		apierrors.NewGenericServerResponse(404, "delete", schema.GroupResource{Resource: kind}, "pool", "404 page not found", 0, true))
@@ -302,7 +302,7 @@ func TestAPoolThatLivesForgetsTheDeletionThatItsBackupWasMadeIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.change(pool, func(u *unstructured.Unstructured) {
 		u.SetAnnotations(map[string]string{
 			contract.DeletionAnnotation: `{"deletion":"2020-01-01T00:00:00Z","stages":{"drain":{"start":"2020-01-01T00:00:00Z"}}}`,
@@ -322,7 +322,7 @@ func TestAPoolThatIsRestoredInItsDeletionRequestsThatOfItsInfrastructureAgain(t 
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.change(infra, func(u *unstructured.Unstructured) { u.SetFinalizers(append(u.GetFinalizers(), "example.com/hold")) })
 	w.isQuiet()
 	backup := w.store.Backup()
@@ -335,7 +335,7 @@ func TestAPoolThatIsRestoredInItsDeletionRequestsThatOfItsInfrastructureAgain(t 
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the infrastructure to be deleted", isGoing)
 	w.store.Restore(backup)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.isQuiet()
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the infrastructure to be deleted again", isGoing)

@@ -56,13 +56,13 @@ func (p *Scope) advance(ctx context.Context, node *corev1.Node) (bool, error) {
 			return false, err
 		}
 	}
-	if err := p.sayDrained(ctx, node); err != nil {
+	if err := p.markDrained(ctx, node); err != nil {
 		return false, err
 	}
 	if timeIsUp {
 		p.warn(EventDrainFailed, "Node %s was not drained within %s: going on without", node.Name, limit)
 	} else {
-		p.tell(EventNodeDrained, "success draining Node %s", node.Name)
+		p.event(EventNodeDrained, "success draining Node %s", node.Name)
 	}
 	return true, nil
 }
@@ -88,8 +88,8 @@ func (p *Scope) empties(ctx context.Context, node *corev1.Node, began time.Time)
 	return p.volumesGone(ctx, node)
 }
 
-// marksDrained reports whether a Node has the mark that it was drained.
-func marksDrained(node *corev1.Node) bool {
+// isMarkedDrained reports whether a Node has the mark that it was drained.
+func isMarkedDrained(node *corev1.Node) bool {
 	return node.Annotations[contract.DrainedAnnotation] == string(node.UID)
 }
 
@@ -153,7 +153,7 @@ func (p *Scope) drainStarted(node *corev1.Node) (at time.Time, ours bool) {
 // marked as drained: that mark must be removed in the same patch, or the provider deletes an instance that may have Pods again.
 func (p *Scope) isYetToBegin(node *corev1.Node) bool {
 	began, ours := p.drainStarted(node)
-	return began.IsZero() || !node.Spec.Unschedulable && (!ours || marksDrained(node))
+	return began.IsZero() || !node.Spec.Unschedulable && (!ours || isMarkedDrained(node))
 }
 
 // beginDrains records the start of drains on Nodes, and cordons the Nodes, in one patch for each.
@@ -174,8 +174,8 @@ func (p *Scope) beginDrains(ctx context.Context, nodes []*corev1.Node) error {
 	})
 }
 
-// sayDrained marks a Node as drained, so that the provider may delete the instance.
-func (p *Scope) sayDrained(ctx context.Context, node *corev1.Node) error {
+// markDrained marks a Node as drained, so that the provider may delete the instance.
+func (p *Scope) markDrained(ctx context.Context, node *corev1.Node) error {
 	return p.writeMarks(ctx, node, map[string]any{contract.DrainedAnnotation: string(node.UID)}, nil)
 }
 

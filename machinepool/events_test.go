@@ -27,8 +27,8 @@ func (w *world) notes(reason string) (notes []string) {
 	return notes
 }
 
-// told waits for events: the recorder sends them when it suits it.
-func (w *world) told(reason string, want ...string) {
+// recorded waits for events: the recorder sends them when it suits it.
+func (w *world) recorded(reason string, want ...string) {
 	w.t.Helper()
 	w.eventually("say "+reason, func() string {
 		if got := w.notes(reason); !slices.Equal(want, got) {
@@ -38,19 +38,19 @@ func (w *world) told(reason string, want ...string) {
 	})
 }
 
-func TestEventsSayWhatBecomesOfNodesAndEachThingOnce(t *testing.T) {
+func TestNodeEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.change(pool, set(int64(2), "spec", "replicas"))
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.isQuiet()
-	w.told(machinepool.EventNodeDrained)
-	w.told(machinepool.EventNodeDeleted)
+	w.recorded(machinepool.EventNodeDrained)
+	w.recorded(machinepool.EventNodeDeleted)
 
 	w.change(pool, set(int64(1), "spec", "replicas"))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.eventually("the Node goes", func() string {
 		if n := len(w.nodes()); n != 1 {
 			return fmt.Sprintf("there are %d", n)
@@ -59,32 +59,32 @@ func TestEventsSayWhatBecomesOfNodesAndEachThingOnce(t *testing.T) {
 	})
 	left := w.nodes()[0].Name
 	gone := map[string]string{"pool-0": "pool-1", "pool-1": "pool-0"}[left]
-	w.told(machinepool.EventNodeDrained, "Normal success draining Node "+gone)
-	w.told(machinepool.EventNodeDeleted, "Normal "+gone)
+	w.recorded(machinepool.EventNodeDrained, "Normal success draining Node "+gone)
+	w.recorded(machinepool.EventNodeDeleted, "Normal "+gone)
 }
 
 func TestTroubleThatAPersonCanMendIsAnEventWhenItBegins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	first := w.poolWith(1)
-	w.says(first, "Running", 1, 1)
+	w.reports(first, "Running", 1, 1)
 	second := fake.MachinePool("second", 1, fake.WithField("pool", "spec", "template", "spec", "infrastructureRef", "name"))
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "second"), second)
 	message := w.conditionIs(second, contract.ConditionInfrastructureReady, contract.ReasonOwnedByAnother)
-	w.told(contract.ReasonOwnedByAnother, "Warning InfrastructureReady: "+message)
+	w.recorded(contract.ReasonOwnedByAnother, "Warning InfrastructureReady: "+message)
 	w.change(second, fake.WithAnnotations(map[string]string{"look": "again"}))
 	w.isQuiet()
-	w.told(contract.ReasonOwnedByAnother, "Warning InfrastructureReady: "+message)
+	w.recorded(contract.ReasonOwnedByAnother, "Warning InfrastructureReady: "+message)
 }
 
-func TestEventsSayWhichMachinesAPoolMakesAndDeletes(t *testing.T) {
+func TestMachineEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
 	pool := w.poolWith(1)
 	w.hasMachines(1)
 	name := w.machines()[0].GetName()
-	w.told(machinepool.EventMachinesCreated, "Normal Created Machine "+name)
-	w.told(machinepool.EventMachineDeleted)
+	w.recorded(machinepool.EventMachinesCreated, "Normal Created Machine "+name)
+	w.recorded(machinepool.EventMachineDeleted)
 	require.NoError(t, w.client.Delete(t.Context(), pool))
-	w.told(machinepool.EventMachineDeleted, "Normal Deleted Machine "+name)
+	w.recorded(machinepool.EventMachineDeleted, "Normal Deleted Machine "+name)
 }

@@ -17,10 +17,10 @@ func machineOf(state *contract.MachineState, obj contract.Object) machine {
 	return machine{Object: obj, State: state, Metadata: &state.Metadata}
 }
 
-// instancesIn are instances of one standing, with these Nodes.
-func instancesIn(is standing, nodes ...*corev1.Node) (all instances) {
+// instancesIn are instances of one instanceState, with these Nodes.
+func instancesIn(is instanceState, nodes ...*corev1.Node) (all instances) {
 	for _, node := range nodes {
-		all = append(all, instance{Standing: is, ID: node.Spec.ProviderID, Node: node, Ref: noderef.RefTo(node)})
+		all = append(all, instance{State: is, ID: node.Spec.ProviderID, Node: node, Ref: noderef.RefTo(node)})
 	}
 	return all
 }

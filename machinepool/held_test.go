@@ -51,7 +51,7 @@ func (w *world) poolOf(ids ...any) (pool, infra *unstructured.Unstructured) {
 		w.create(fake.Node(fmt.Sprintf("n-%d", i), id.(string))) //nolint:forcetypeassert // a test's own IDs
 	}
 	w.listed(infra, ids...)
-	w.says(pool, "Running", int64(len(ids)), int64(len(ids)))
+	w.reports(pool, "Running", int64(len(ids)), int64(len(ids)))
 	return pool, infra
 }
 
@@ -82,7 +82,7 @@ func TestAProviderThatChangesTheFormOfItsIDsHasNoNodeDeleted(t *testing.T) {
 	message := w.conditionIs(pool, contract.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
 	require.Contains(t, message, "n-0, n-1, n-2")
 	untouched(3)
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 	w.restart(func() { w.create(fake.Node("n-3", "p:///zone/3")) }) // a Node with an ID of the new form confirms nothing about the others
 	untouched(4)
 	w.conditionIs(pool, contract.ConditionInfrastructureReady, machinepool.ReasonInstancesHeld)
@@ -110,7 +110,7 @@ func TestInstancesThatAreReplacedAtOnceAreBelievedWhenTheirNodesAreSilent(t *tes
 	}
 	require.NoError(t, w.client.Status().Patch(t.Context(), silent, client.MergeFrom(&node)))
 	w.nodesGo(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	require.Equal(t, "n-1", w.nodes()[0].Name)
 }
 
@@ -178,7 +178,7 @@ func TestARefusedDeletionOfANodeDelaysNoOther(t *testing.T) {
 	w.change(pool, set(int64(1), "spec", "replicas"))
 	w.listed(infra, "p://3")
 	w.nodesGo(2)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	remove()
 	w.nodesGo(1)
 }
@@ -187,7 +187,7 @@ func TestARefusedAdoptionDelaysOnlyItsOwnStageOfADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, noGarbage: true})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	config := fake.BootstrapConfig(contract.V1Beta2, "pool")
 	w.isQuiet()
 	remove := refuse(w, "patch", config.GetKind(), "")
@@ -239,7 +239,7 @@ func TestThePagesExamplesGoThroughAReconcilerUnchanged(t *testing.T) {
 				w.conditionIs(mine, contract.ConditionInfrastructureReady, "ContractLabelMissing")
 				return
 			}
-			w.says(mine, "Running", 2, 2)
+			w.reports(mine, "Running", 2, 2)
 			w.eventually("the name of the Secret", func() string {
 				secret, _, _ := unstructured.NestedString(w.get(mine).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
 				if secret != "MyBootstrapSecret" {
@@ -258,7 +258,7 @@ func TestAPoolThatOnlyALabelPutsIntoAClusterHasItsNodesThere(t *testing.T) {
 	pool := fake.MachinePool("pool", 1, fake.WithLabels(map[string]string{contract.ClusterNameLabel: "demo"}))
 	unstructured.RemoveNestedField(pool.Object, "spec", "clusterName")
 	w.create(fake.BootstrapConfig(contract.V1Beta2, "pool"), fake.InfraMachinePool(contract.V1Beta2, "pool"), pool)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	require.Equal(t, []client.ObjectKey{{Namespace: "default", Name: "demo"}}, asked.clusters())
 }
 
@@ -270,7 +270,7 @@ func TestAPoolWithoutAStatusSubresourceGetsAStatusOrAnError(t *testing.T) {
 		w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, noStatus: true,
 			kinds: func(k *machinepool.Kinds) { k.Pool.StatusSubresource = false }})
 		pool := w.poolWith(1)
-		w.says(pool, "Running", 1, 1)
+		w.reports(pool, "Running", 1, 1)
 		w.isQuiet()
 	})
 	t.Run("its kind does not", func(t *testing.T) {

@@ -37,7 +37,7 @@ func (r *Reconciler) indexPools(ctx context.Context) error {
 	err := r.frame.Index(ctx, func(state *contract.MachinePoolState) []string {
 		return indexKeys(state, r.clusterOf(state), r.options.Matching)
 	})
-	if err == nil && r.kinds.knowsMachines() {
+	if err == nil && r.kinds.hasMachines() {
 		err = r.frame.IndexOther(ctx, engine.NewObject(r.kinds.Machine), r.kinds.Machine.GVK.Kind, r.machineKeys)
 	}
 	return err
@@ -128,8 +128,8 @@ func claimsNode(m *contract.MachineState, node *corev1.Node, rules noderef.Rules
 func (p *Scope) leaveToMachines(ctx context.Context) (err error) {
 	for i := range p.instances {
 		one := &p.instances[i]
-		leaves := one.Standing == retired || one.Standing == here && (p.Deleting() || p.env.options.Policy.Leaving(one.Node))
-		if !leaves || !p.env.kinds.knowsMachines() {
+		leaves := one.State == retired || one.State == here && (p.Deleting() || p.env.options.Policy.Leaving(one.Node))
+		if !leaves || !p.env.kinds.hasMachines() {
 			continue
 		}
 		if one.OfMachine, err = p.claimedByMachine(ctx, one.Node); err != nil {

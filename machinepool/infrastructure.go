@@ -150,7 +150,7 @@ func (p *Scope) observeInfrastructure(ctx context.Context) error {
 	if ids, changed := d.IDs.Get(); changed {
 		p.State.ProviderIDs, p.Update.ProviderIDs = ids, contract.SetTo(ids)
 	}
-	if n, said := d.Replicas.Get(); said {
+	if n, reported := d.Replicas.Get(); reported {
 		engine.SetOpt(&p.State.ObservedReplicas, n, &p.Update.ObservedReplicas)
 	}
 	if d.Provisioned {

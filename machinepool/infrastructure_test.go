@@ -11,7 +11,7 @@ import (
 
 // A backup may have been made before the provider reported the group, and a provider may change the form of its IDs: all these instances go
 // with the pool, and their Nodes have to be found.
-func TestADeletionKnowsTheInstancesThatWereRecordedAndThoseThatAreListed(t *testing.T) {
+func TestInstancesInADeletion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		known, listed []string
 		provisioned   bool

@@ -12,13 +12,13 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-// standing is the state of an instance according to the provider's list, the Nodes and the record of the pool.
-type standing uint8
+// instanceState is the state of an instance according to the provider's list, the Nodes and the record of the pool.
+type instanceState uint8
 
 const (
 	// missing, ambiguous and claimed instances are listed. They have no Node, several Nodes, or a Node that belongs to another object, or to
 	// none until a person has resolved the conflict.
-	missing standing = iota
+	missing instanceState = iota
 	ambiguous
 	claimed
 	// here: it is listed, and has its Node.
@@ -36,10 +36,10 @@ const (
 
 // instance is an instance that the provider lists, or whose Node the pool has recorded.
 type instance struct {
-	Standing standing
-	ID       string           // as listed; empty for one that is not listed
-	Node     *corev1.Node     // nil if there is none
-	Ref      contract.NodeRef // the record of the Node
+	State instanceState
+	ID    string           // as listed; empty for one that is not listed
+	Node  *corev1.Node     // nil if there is none
+	Ref   contract.NodeRef // the record of the Node
 	// OfMachine: a Machine claims the Node, and its controller handles it when it leaves. It is set only for Nodes that leave or are retired.
 	OfMachine bool
 }
@@ -47,9 +47,9 @@ type instance struct {
 // instances are the instances of a pool without duplicates, sorted by their Nodes' names, then by their IDs.
 type instances []instance
 
-// in returns the instances with one of these standings.
-func (all instances) in(standings ...standing) instances {
-	return slices.DeleteFunc(slices.Clone(all), func(one instance) bool { return !slices.Contains(standings, one.Standing) })
+// in returns the instances with one of these states.
+func (all instances) in(states ...instanceState) instances {
+	return slices.DeleteFunc(slices.Clone(all), func(one instance) bool { return !slices.Contains(states, one.State) })
 }
 
 func (all instances) ids() []string { return mapped(all, func(one instance) string { return one.ID }) }
@@ -66,8 +66,8 @@ func (all instances) free() []*corev1.Node {
 // retireNone keeps the recorded Nodes that would be retired or moved.
 func (all instances) retireNone() {
 	for i := range all {
-		if all[i].Standing == retired || all[i].Standing == moved {
-			all[i].Standing = kept
+		if all[i].State == retired || all[i].State == moved {
+			all[i].State = kept
 		}
 	}
 }
@@ -144,14 +144,14 @@ func (f *instanceFacts) listed(id string, recorded map[string]contract.NodeRef) 
 		identity.Current = recorded[found[0].Name]
 	}
 	found := f.Rules.Resolve(identity, f.Nodes, f.Claims)
-	one := instance{Standing: missing, ID: id, Node: found.Node, Ref: noderef.RefTo(found.Node)}
+	one := instance{State: missing, ID: id, Node: found.Node, Ref: noderef.RefTo(found.Node)}
 	switch {
 	case found.Node != nil:
-		one.Standing = here
+		one.State = here
 	case found.Outcome == noderef.Ambiguous:
-		one.Standing = ambiguous
+		one.State = ambiguous
 	case found.Outcome == noderef.Claimed:
-		one.Standing = claimed
+		one.State = claimed
 	}
 	return one
 }
@@ -159,14 +159,14 @@ func (f *instanceFacts) listed(id string, recorded map[string]contract.NodeRef) 
 // recorded decides about a recorded Node of no listed instance. node is the present Node with its name, or nil.
 func (f *instanceFacts) recorded(ref contract.NodeRef, node *corev1.Node, listed sets.Set[string]) instance {
 	if node == nil || ref.UID == "" || node.UID != ref.UID { // another Node has its name now
-		return instance{Standing: missed, Ref: ref}
+		return instance{State: missed, Ref: ref}
 	}
-	one := instance{Standing: retired, Node: node, Ref: ref}
+	one := instance{State: retired, Node: node, Ref: ref}
 	switch key := f.Rules.Key(node.Spec.ProviderID); {
 	case key == "" || listed.Has(key):
-		one.Standing = kept
+		one.State = kept
 	case f.claimedByOthers(node):
-		one.Standing = moved
+		one.State = moved
 	}
 	return one
 }

@@ -23,18 +23,18 @@ import (
 type act uint8
 
 const (
-	// letBe: no action.
-	letBe act = iota
+	// noAction: the instance stays as it is.
+	noAction act = iota
 	// servesAgain: the marks are removed from the Node, and it is uncordoned if the pool cordoned it, because its instance stays.
 	servesAgain
 	// isMachines: the instance is leaving, and the controller of the Machine that claims its Node does the rest.
 	isMachines
-	// drains: the Node is drained. saysDrained: it is marked as drained without a drain. deletes: it is deleted.
+	// drains: the Node is drained. marksDrained: it is marked as drained without a drain. deletes: it is deleted.
 	drains
-	saysDrained
+	marksDrained
 	deletes
-	// goes: the Node is being deleted.
-	goes
+	// deleting: the Node is being deleted.
+	deleting
 )
 
 // leavingFacts are the facts for the decisions about all instances.
@@ -49,12 +49,12 @@ type leavingFacts struct {
 
 func (f leavingFacts) decide(one instance) act {
 	switch {
-	case one.Standing == here:
+	case one.State == here:
 		return f.decideListed(one.Node, one.OfMachine)
-	case one.Standing == retired && !one.OfMachine: // a Machine's controller handles its Node, even if the pool no longer records it
+	case one.State == retired && !one.OfMachine: // a Machine's controller handles its Node, even if the pool no longer records it
 		return f.decideRetired(one.Node)
 	}
-	return letBe // it has no Node, or one that the pool must not touch
+	return noAction // it has no Node, or one that the pool must not touch
 }
 
 // decideListed decides about a listed instance: the Node of a leaving one is drained. If drains are excluded it is marked as drained at
@@ -70,9 +70,9 @@ func (f leavingFacts) decideListed(node *corev1.Node, ofMachine bool) act {
 	case f.CanDrain:
 		return drains
 	default:
-		return saysDrained
+		return marksDrained
 	}
-	return letBe
+	return noAction
 }
 
 // decideRetired decides about an instance that is no longer listed: its Node is deleted. It is drained before that while its kubelet still
@@ -80,7 +80,7 @@ func (f leavingFacts) decideListed(node *corev1.Node, ofMachine bool) act {
 func (f leavingFacts) decideRetired(node *corev1.Node) act {
 	switch {
 	case node.DeletionTimestamp != nil:
-		return goes
+		return deleting
 	case f.CanDrain && noderef.Ready(node) && !f.Drained(node):
 		return drains
 	}
@@ -111,7 +111,7 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 	}
 	_, undrained := p.drain(ctx, nodes[drains])
 	return errors.Join(undrained, p.deleteNodes(ctx, nodes[deletes]),
-		p.eachNode(nodes[saysDrained], func(node *corev1.Node) error { return p.sayDrained(ctx, node) }),
+		p.eachNode(nodes[marksDrained], func(node *corev1.Node) error { return p.markDrained(ctx, node) }),
 		p.eachNode(nodes[servesAgain], func(node *corev1.Node) error { return p.removeMarks(ctx, node) }))
 }
 
@@ -119,7 +119,7 @@ func (p *Scope) removeNodes(ctx context.Context) error {
 func (p *Scope) reportLeaving(nodes map[act][]*corev1.Node) {
 	namesOf := func(do act) []string { return mapped(nodes[do], (*corev1.Node).GetName) }
 	p.problems.add(contract.ReasonNotReady, "With a Node that is being drained", namesOf(drains), p.waiting)
-	p.problems.add(contract.ReasonNotReady, "With a Node that is being deleted", namesOf(goes), "")
+	p.problems.add(contract.ReasonNotReady, "With a Node that is being deleted", namesOf(deleting), "")
 	if !p.ledByMachines() {
 		p.problems.add(contract.ReasonNodeClaimed, "With a Node that is to leave and that a Machine claims", namesOf(isMachines),
 			"; let each instance be in the pool or have a Machine")
@@ -156,7 +156,7 @@ func (p *Scope) excludes(key string) bool {
 // write may have removed it. If Nodes are drained, a Node that was uncordoned since does not count either, because it may have pods again.
 func (p *Scope) wasDrained(node *corev1.Node) bool {
 	return (node.Spec.Unschedulable || !p.canDrain()) && !p.env.frame.Writer.Behind(node) &&
-		marksDrained(node)
+		isMarkedDrained(node)
 }
 
 // propagate sends each Node that lacks values of the template one patch, which applies only to the version that was read. If Machines
@@ -196,7 +196,7 @@ func (p *Scope) deleteNodes(ctx context.Context, nodes []*corev1.Node) error {
 		return deleteOne(ctx, p.workload.Client, "Node "+node.Name, node, !p.Deleting())
 	})
 	if len(deleted) > 0 {
-		p.tell(EventNodeDeleted, "%s", engine.Named(mapped(deleted, (*corev1.Node).GetName)))
+		p.event(EventNodeDeleted, "%s", engine.Named(mapped(deleted, (*corev1.Node).GetName)))
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func TestANodeThatStaysAfterAllServesAgainAndIsDrainedAgainWhenItLeaves(t *testi
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.writeNode("pool-0", markLeaving)
 	w.nodeIs("pool-0", true, true)
 	w.writeNode("pool-0", markStaying)
@@ -95,7 +95,7 @@ func TestANodeThatAnotherCordonedStaysCordoned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.writeNode("pool-0", `{"spec":{"unschedulable":true}}`)
 	w.isQuiet()
 	w.writeNode("pool-0", markLeaving)
@@ -110,7 +110,7 @@ func TestTheLimitOfADrainCountsFromItsBeginInEveryProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1, fake.WithField(map[string]any{"nodeDrainTimeoutSeconds": int64(3600)}, "spec", "template", "spec", "deletion"))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.guarded("pool-0")
 	w.writeNode("pool-0", markLeaving)
 	w.nodeIs("pool-0", true, false)
@@ -124,19 +124,19 @@ func TestAPoolWhoseNodesAreNotToBeDrainedHoldsNoInstanceUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
 	pool := w.poolWith(2, fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}))
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	for _, node := range w.nodes() {
 		w.create(guardedPodNamed("app-"+node.Name, node.Name)...)
 	}
 	w.change(pool, set(int64(1), "spec", "replicas"))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 }
 
 func TestThatANodeWasDrainedIsReportedUntilItIsWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.store.FailNext(func(r fake.Request) bool {
 		return r.UserAgent == userAgent && r.GVK.Kind == "Node" && r.PatchType == types.MergePatchType
 	}, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "pool-0", nil))
@@ -152,7 +152,7 @@ func TestNoMachineIsRetiredByAListThatIsOlderThanTheAPIServers(t *testing.T) {
 		ports.APIReader = newer{ports.APIReader, &ahead}
 	}})
 	pool := w.poolWith(3)
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 	ahead.Store(true)
 	w.change(pool, set(int64(1), "spec", "replicas"))
 	w.eventually("the list has one ID", func() string {
@@ -162,7 +162,7 @@ func TestNoMachineIsRetiredByAListThatIsOlderThanTheAPIServers(t *testing.T) {
 		}
 		return ""
 	})
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	for _, node := range w.nodes() {
 		if node.Spec.Unschedulable {
 			t.Errorf("Node %s is being drained", node.Name)
@@ -180,7 +180,7 @@ func TestNoMachineIsRetiredByAListThatIsOlderThanTheAPIServers(t *testing.T) {
 	})
 }
 
-func TestANodeIsUncordonedOnlyWhenTheAPIServerSaysThatItsInstanceStays(t *testing.T) {
+func TestUncordonIsConfirmed(t *testing.T) {
 	t.Parallel()
 	// The provider may have read already that the Node was drained.
 	var ahead atomic.Bool
@@ -188,7 +188,7 @@ func TestANodeIsUncordonedOnlyWhenTheAPIServerSaysThatItsInstanceStays(t *testin
 		ports.APIReader = newer{ports.APIReader, &ahead}
 	}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.writeNode("pool-0", markLeaving)
 	w.nodeIs("pool-0", true, true)
 	ahead.Store(true)
@@ -231,7 +231,7 @@ func TestAPausedPoolHasNoPodEvicted(t *testing.T) {
 		ports.Workload.Drainer = released
 	}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.guarded("pool-0")
 	w.writeNode("pool-0", markLeaving)
 	w.eventually("the drain", func() string {
@@ -258,7 +258,7 @@ func TestAPoolThatIsAnotherControllersNowHasNoPodEvicted(t *testing.T) {
 		},
 	})
 	pool := w.poolWith(1, fake.WithLabels(map[string]string{contract.WatchFilterLabel: "mine"}))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.guarded("pool-0")
 	w.writeNode("pool-0", markLeaving)
 	w.eventually("the drain", func() string {

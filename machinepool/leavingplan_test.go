@@ -31,23 +31,23 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 		node("leaves-deleted", going), node("stays-drained", drained), node("stays-cordoned", marked), node("stays-deleted", marked, going)),
 		instancesIn(retired, node("answers", readyAt(now)), node("drained", readyAt(now)), node("silent"), node("going", going))...)
 	all = append(all, instancesIn(kept, node("leaves-kept"))...)
-	all = append(all, instance{Standing: missing, ID: "p://missing"}, instance{Standing: missed})
-	for name, is := range map[string]standing{"stays-of-a-machine": here, "leaves-of-a-machine": here, "left-for-a-machine": retired} {
-		all = append(all, instance{Standing: is, Node: node(name, readyAt(now)), OfMachine: true})
+	all = append(all, instance{State: missing, ID: "p://missing"}, instance{State: missed})
+	for name, is := range map[string]instanceState{"stays-of-a-machine": here, "leaves-of-a-machine": here, "left-for-a-machine": retired} {
+		all = append(all, instance{State: is, Node: node(name, readyAt(now)), OfMachine: true})
 	}
 	facts := leavingFacts{
 		Leaving: func(n *corev1.Node) bool { return strings.HasPrefix(n.Name, "leaves") },
 		Drained: func(n *corev1.Node) bool { return strings.HasSuffix(n.Name, "drained") }, CanDrain: true, Listed: true,
 	}
 	want := map[act][]string{
-		drains: {"leaves", "answers"}, deletes: {"drained", "silent"}, servesAgain: {"stays-drained", "stays-cordoned"}, goes: {"going"},
+		drains: {"leaves", "answers"}, deletes: {"drained", "silent"}, servesAgain: {"stays-drained", "stays-cordoned"}, deleting: {"going"},
 		isMachines: {"leaves-of-a-machine"},
 	}
 	decide := func(when string) {
 		t.Helper()
 		got := map[act][]string{}
 		for _, one := range all {
-			if do := facts.decide(one); do != letBe {
+			if do := facts.decide(one); do != noAction {
 				got[do] = append(got[do], one.Node.Name)
 			}
 		}
@@ -65,7 +65,7 @@ func TestWhichNodesAreDrainedAndDeleted(t *testing.T) {
 	want[deletes] = []string{"answers", "drained", "silent"}
 	decide("without a drainer another client may drain them")
 	facts.Excluded = true
-	want[saysDrained], want[isMachines] = []string{"leaves"}, []string{"leaves-of-a-machine"}
+	want[marksDrained], want[isMachines] = []string{"leaves"}, []string{"leaves-of-a-machine"}
 	decide("drains are not wanted")
 }
 
@@ -115,8 +115,8 @@ func TestANodeThatWasUncordonedIsToBeDrainedAgain(t *testing.T) {
 			do := leavingFacts{
 				Drained: p.wasDrained, CanDrain: p.canDrain(), Excluded: p.excludes(contract.ExcludeDrain),
 				Leaving: func(*corev1.Node) bool { return true },
-			}.decide(instance{Standing: here, Node: tc.node})
-			require.Equal(t, map[bool]act{true: letBe, false: drains}[tc.want], do)
+			}.decide(instance{State: here, Node: tc.node})
+			require.Equal(t, map[bool]act{true: noAction, false: drains}[tc.want], do)
 		})
 	}
 }

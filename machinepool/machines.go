@@ -96,11 +96,11 @@ func (m *machines) plan(requested engine.Deletions) (create []string, orphaned, 
 		ref := one.State.Infrastructure
 		has.Insert(ref.Name)
 		infra, exists := m.infra[ref.Name]
-		goes := requested.Has(one.UID) || !one.Deleting.IsZero() // the cache may not show it yet
+		going := requested.Has(one.UID) || !one.Deleting.IsZero() // the cache may not show it yet
 		switch {
-		case goes || infra.Ours:
+		case going || infra.Ours:
 			is := scale.Of(one.State, "")
-			is.Deleting = goes
+			is.Deleting = going
 			marked.Machines = append(marked.Machines, is)
 		case !exists && ref.GroupKind() == m.gvk.GroupKind() && !one.Paused():
 			orphaned = append(orphaned, one)
@@ -160,7 +160,7 @@ func (p *Scope) observeInfraMachines(ctx context.Context, m *machines) error {
 	all, synced, err := p.env.frame.Tracker.List(ctx, m.gvk, p.State.Key.Namespace)
 	if meta.IsNoMatchError(err) { // a problem for a person must not delay the rest, least of all a deletion
 		p.Assert(engine.Condition(contract.ConditionInfrastructureReady, metav1.ConditionFalse, external.ReasonVersionNotServed, fmt.Sprintf(
-			"%s %s says that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
+			"%s %s reports that its instances have a %s each, which is not served: install its CustomResourceDefinition, or correct "+
 				"status.infrastructureMachineKind", p.infrastructure.Ref.Kind, p.infrastructure.Ref.Name, m.gvk.GroupKind())))
 		p.Requeue(external.NotServedRetry)
 		return nil
@@ -213,7 +213,7 @@ func (p *Scope) owns(ctx context.Context, obj metav1.Object) (bool, error) {
 func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 	created, err := each(p, missing, func(name string) error { return p.createMachine(ctx, name) })
 	if len(created) > 0 {
-		p.tell(EventMachinesCreated, "Created %s %s", p.env.kinds.Machine.GVK.Kind, engine.Named(created))
+		p.event(EventMachinesCreated, "Created %s %s", p.env.kinds.Machine.GVK.Kind, engine.Named(created))
 	}
 	if err != nil { // nothing else reports that an instance waits for its Machine
 		waiting := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(created, name) })
@@ -261,7 +261,7 @@ func (p *Scope) alreadyThere(ctx context.Context, name string) error {
 	case owned:
 		return cmp.Or(p.giveMetadata(ctx, have), engine.ErrStale)
 	}
-	return fmt.Errorf("create Machine %s: %w of MachinePool %s: if it stands for the instance, remove its controller and give it the "+
+	return fmt.Errorf("create Machine %s: %w of MachinePool %s: if it represents the instance, remove its controller and give it the "+
 		"labels of the pool; otherwise delete it, or have the provider name the InfraMachine otherwise",
 		p.key(name), errForeignMachine, p.State.Key.Name)
 }
@@ -385,7 +385,7 @@ func (p *Scope) deleteMachines(ctx context.Context, going []machine, asRead bool
 	})
 	for _, m := range deleted {
 		requested.Add(m.UID, m.ResourceVersion, p.Now)
-		p.tell(EventMachineDeleted, "Deleted %s %s", kind, m.Key.Name)
+		p.event(EventMachineDeleted, "Deleted %s %s", kind, m.Key.Name)
 	}
 	return err
 }

@@ -107,13 +107,13 @@ func TestEachInstanceWithAnInfraMachineGetsAMachine(t *testing.T) {
 		}
 		w.lead(&m, is("Ready", "True"), is("Available", "True"))
 	}
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 	if n := w.writes()["patch Node"]; n != 0 {
 		t.Errorf("whoever leads the Machines writes their Nodes, got %d writes", n)
 	}
 	one := w.machines()[0]
 	w.lead(&one, is("Ready", "False"))
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.change(pool, set("b", "spec", "template", "metadata", "labels", "team"))
 	w.eventually("the label reaches the Machines", func() string {
 		for _, m := range w.machines() {
@@ -204,13 +204,13 @@ func TestWhoeverLeadsMachinesDoesSoWhileTheInfrastructureIsUnread(t *testing.T) 
 	})
 	m := w.machines()[0]
 	w.lead(&m, is("Ready", "False"))
-	w.says(pool, "Running", 0, 0)
+	w.reports(pool, "Running", 0, 0)
 	w.isQuiet()
 	crd := fake.CRD(fake.InfraMachinePoolGVK(contract.V1Beta2), contract.V1Beta2)
 	w.change(crd, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
 	w.conditionIs(pool, contract.ConditionInfrastructureReady, external.ReasonContractLabelMissing)
 	w.settles()
-	w.says(pool, "Running", 0, 0)
+	w.reports(pool, "Running", 0, 0)
 	if n := w.writes()["patch Node"]; n != 0 {
 		t.Errorf("the Nodes of Machines are written: %d times", n)
 	}

@@ -274,7 +274,7 @@ func TestMachinesWithoutOwnersAfterARestoreAreAdopted(t *testing.T) {
 	require.Empty(t, w.get(nobodys).GetOwnerReferences())
 }
 
-func TestAMachineWithoutAnOwnerGoesBeforeTheInstanceThatItStandsFor(t *testing.T) {
+func TestDeletionOfAMachineWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}})
 	pool := w.poolWith(1)
@@ -331,7 +331,7 @@ func TestANodeWithoutAMachineGoesAfterItsInstance(t *testing.T) {
 	w.eventually("the Node without a Machine is drained, and goes", func() string {
 		return map[bool]string{true: "there are three"}[len(w.nodes()) == 3]
 	})
-	w.told(machinepool.EventNodeDrained, "Normal success draining Node leaves")
+	w.recorded(machinepool.EventNodeDrained, "Normal success draining Node leaves")
 	for _, name := range []string{"stays", "machine"} {
 		w.setReady(name, corev1.ConditionUnknown)
 	}

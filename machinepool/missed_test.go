@@ -57,7 +57,7 @@ func missedWorld(t *testing.T, unread time.Duration) (*world, *forgetful, *unstr
 			p.Workload.Nodes = nodes
 		}})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.isQuiet()
 	nodes.misses.Store(new("pool-0"))
 	return w, nodes, pool
@@ -68,7 +68,7 @@ func asksForNodes(r fake.Request) bool {
 	return r.UserAgent == userAgent && r.Verb == "get" && r.GVK.Kind == "Node"
 }
 
-func TestThePoolOfANodeThatTheIndexHasYetToHearOfIsNotDestroyedUndrained(t *testing.T) {
+func TestDeletionWithAStaleIndex(t *testing.T) {
 	t.Parallel()
 	w, nodes, pool := missedWorld(t, 0)
 	w.guarded("pool-0")
@@ -106,7 +106,7 @@ func TestANodeOfAPoolThatIsGoneIsAskedForOnce(t *testing.T) {
 	require.Empty(t, w.nodes())
 }
 
-func TestANodeThatTheIndexHasYetToHearOfStaysRecorded(t *testing.T) {
+func TestRecordWithAStaleIndex(t *testing.T) {
 	t.Parallel()
 	w, nodes, pool := missedWorld(t, 0)
 	w.change(fake.InfraMachinePool(contract.V1Beta2, "pool"), func(u *unstructured.Unstructured) {
@@ -120,7 +120,7 @@ func TestANodeThatTheIndexHasYetToHearOfStaysRecorded(t *testing.T) {
 	require.Len(t, recorded, 2)
 	nodes.misses.Store(nil)
 	w.change(pool, func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"wake": "up"}) })
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 }
 
 func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForWithinTheLimit(t *testing.T) {
@@ -147,7 +147,7 @@ func TestANodeOfAPoolThatCannotBeAskedForIsWaitedForNoLongerThanNodesThatCannotB
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(fake.InfraMachinePool(contract.V1Beta2, "pool"))
 	missed := "The recorded Nodes are not known to be gone: pool-0: make sure that Node pool-0 is gone: not now"
-	w.told(machinepool.EventDrainFailed, "Warning "+missed+": the deletion goes on without their drain")
+	w.recorded(machinepool.EventDrainFailed, "Warning "+missed+": the deletion goes on without their drain")
 	w.eventually("the Node that is not known to be gone is named", func() string {
 		c := conditionOf(w.get(pool), contract.ConditionDeleting)
 		return map[bool]string{false: c.Message}[c.Reason == contract.ReasonDeletingNode && c.Message == missed]

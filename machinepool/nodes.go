@@ -110,7 +110,7 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 	var failed, last error
 	for i := range p.instances {
 		one, gone := &p.instances[i], false
-		if one.Standing != missed {
+		if one.State != missed {
 			continue
 		}
 		if !utilnet.IsTimeout(last) { // each further request could take as long
@@ -120,7 +120,7 @@ func (p *Scope) confirmMissed(ctx context.Context) {
 		}
 		failed = cmp.Or(failed, last)
 		if !gone {
-			one.Standing, names = kept, append(names, one.Ref.Name)
+			one.State, names = kept, append(names, one.Ref.Name)
 		}
 	}
 	if len(names) == 0 {
@@ -179,7 +179,7 @@ func (p *Scope) holdsList() {
 	p.instances = p.instances.in(retired, moved, missed, kept) // without the listed ones
 	for i := range p.instances {
 		if one := &p.instances[i]; slices.Contains(held, one.Node) {
-			one.Standing, one.ID = here, one.Node.Spec.ProviderID
+			one.State, one.ID = here, one.Node.Spec.ProviderID
 		}
 	}
 	p.instances.retireNone()

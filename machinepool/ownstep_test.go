@@ -55,7 +55,7 @@ func TestAStepOfAnEmbedderRunsStopsAndFailsBetweenTwoOthers(t *testing.T) {
 		}
 		return ""
 	})
-	w.says(pool, "Running", 1, 1) // a step that fails does not hold back the others
+	w.reports(pool, "Running", 1, 1) // a step that fails does not hold back the others
 
 	mode.Store(runs)
 	w.change(pool, fake.WithAnnotations(map[string]string{"example.com/again": "2"}))

@@ -33,7 +33,7 @@ func TestAPoolRunsAndItsNodesGetOnePatchEach(t *testing.T) {
 		}, "spec", "template", "metadata"),
 		fake.WithField([]any{map[string]any{"key": "gpu", "value": "yes", "effect": "NoSchedule", "propagation": "Always"}}, "spec", "template",
 			"spec", "taints"))
-	w.says(pool, "Running", 5, 5)
+	w.reports(pool, "Running", 5, 5)
 	for _, node := range w.nodes() {
 		want := map[string]string{
 			propagate.ClusterNameAnnotation: "demo", propagate.ClusterNamespaceAnnotation: "default",
@@ -87,7 +87,7 @@ func TestAPoolOwnsWhatItRefersToAndIsItsClusters(t *testing.T) {
 	w.create(cluster)
 	w.change(cluster, func(u *unstructured.Unstructured) { u.Object["status"] = status })
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	fresh := w.get(pool)
 	if refs := fresh.GetOwnerReferences(); len(refs) != 1 || refs[0].UID != w.get(cluster).GetUID() {
 		t.Errorf("the pool: got owners %v", refs)
@@ -104,7 +104,7 @@ func TestAPoolOwnsWhatItRefersToAndIsItsClusters(t *testing.T) {
 	w.conditionIs(pool, contract.ConditionPaused, contract.ReasonPaused)
 	w.change(pool, set(int64(3), "spec", "replicas"))
 	w.change(cluster, set(false, "spec", "paused"))
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 }
 
 func TestANodeThatGoesNotReadyLowersTheCountersWithinOneEvent(t *testing.T) {
@@ -112,11 +112,11 @@ func TestANodeThatGoesNotReadyLowersTheCountersWithinOneEvent(t *testing.T) {
 	// Cluster API looks at no Node any more once all replicas were ready, and says that all instances are ready in any case.
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(3)
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 	w.isQuiet()
 	w.store.ResetRequests()
 	w.setReady("pool-1", corev1.ConditionFalse)
-	w.says(pool, "ScalingUp", 2, 2)
+	w.reports(pool, "ScalingUp", 2, 2)
 	if got := w.writes(); got["patch MachinePool/status"] != 1 || len(got) != 1 {
 		t.Errorf("one event is one write, got %v", got)
 	}
@@ -124,7 +124,7 @@ func TestANodeThatGoesNotReadyLowersTheCountersWithinOneEvent(t *testing.T) {
 		t.Errorf("the condition must name the Node: %s", message)
 	}
 	w.setReady("pool-1", corev1.ConditionTrue)
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 }
 
 func TestANodeBecomesAvailableByItselfAfterMinReadySeconds(t *testing.T) {
@@ -135,21 +135,21 @@ func TestANodeBecomesAvailableByItselfAfterMinReadySeconds(t *testing.T) {
 		Options: pass.Options{Clock: clock, StatusDelay: -1},
 	}})
 	pool := w.poolWith(1, fake.WithField(int64(1), "spec", "template", "spec", "minReadySeconds"))
-	w.says(pool, "Running", 1, 0)
+	w.reports(pool, "Running", 1, 0)
 	clock.SetTime(time.Now().Add(time.Minute))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 }
 
 func TestANodeThatWasReplacedUnderItsNameIsRecordedAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	old := w.nodes()[0]
 	require.NoError(t, w.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: old.Name}}))
-	w.says(pool, "ScalingUp", 0, 0)
+	w.reports(pool, "ScalingUp", 0, 0)
 	w.create(fake.Node(old.Name, old.Spec.ProviderID))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	refs, _, _ := unstructured.NestedSlice(w.get(pool).Object, "status", "nodeRefs")
 	if ref, _ := refs[0].(map[string]any); len(refs) != 1 || ref["uid"] == string(old.UID) {
 		t.Errorf("got %v", refs)
@@ -160,7 +160,7 @@ func TestAFailureComesAndGoesWithTheProviders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	failure := func(field string) string {
 		text, _, _ := unstructured.NestedString(w.get(pool).Object, "status", "deprecated", "v1beta1", field)
 		return text
@@ -171,7 +171,7 @@ func TestAFailureComesAndGoesWithTheProviders(t *testing.T) {
 			set("CreateError", "status", "failureReason")(u)
 			set("no quota", "status", "failureMessage")(u)
 		})
-		w.says(pool, "Failed", 1, 1)
+		w.reports(pool, "Failed", 1, 1)
 		require.Equal(t, "CreateError", failure("failureReason"), "of the %s", obj.GetKind())
 		require.Equal(t, "Failure detected from referenced resource "+obj.GetAPIVersion()+", Kind="+obj.GetKind()+` with name "pool": no quota`,
 			failure("failureMessage"))
@@ -179,7 +179,7 @@ func TestAFailureComesAndGoesWithTheProviders(t *testing.T) {
 			unstructured.RemoveNestedField(u.Object, "status", "failureReason")
 			unstructured.RemoveNestedField(u.Object, "status", "failureMessage")
 		})
-		w.says(pool, "Running", 1, 1)
+		w.reports(pool, "Running", 1, 1)
 		require.Empty(t, failure("failureReason")+failure("failureMessage"), "the failure is over")
 	}
 }
@@ -188,12 +188,12 @@ func TestReplicasThatAreManagedElsewhereAreNeverWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(2, fake.WithAnnotations(map[string]string{"cluster.x-k8s.io/replicas-managed-by": "autoscaler"}))
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.setReady("pool-0", corev1.ConditionFalse)
-	w.says(pool, "Scaling", 1, 1)
+	w.reports(pool, "Scaling", 1, 1)
 	w.setReady("pool-0", corev1.ConditionTrue)
 	w.change(pool, set(int64(4), "spec", "replicas"))
-	w.says(pool, "Running", 4, 4)
+	w.reports(pool, "Running", 4, 4)
 	if n, _, _ := unstructured.NestedInt64(w.get(pool).Object, "spec", "replicas"); n != 4 {
 		t.Errorf("two writers fight about replicas: %d", n)
 	}
@@ -203,7 +203,7 @@ func TestInstancesThatLeaveAreDrainedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
 	pool := w.poolWith(3)
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: "default"},
 		Spec:       corev1.PodSpec{NodeName: "pool-0", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
@@ -211,7 +211,7 @@ func TestInstancesThatLeaveAreDrainedFirst(t *testing.T) {
 	w.create(pod)
 	w.store.ResetRequests()
 	w.change(pool, set(int64(1), "spec", "replicas"))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.eventually("the Nodes go", func() string {
 		if n := len(w.nodes()); n != 1 {
 			return "there are still several"
@@ -233,7 +233,7 @@ func TestANodeThatIsMarkedIsDrained(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "pool-0"}}
 	require.NoError(t, w.client.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":""}}}`))))
@@ -252,7 +252,7 @@ func TestAPoolThatIsDeletedTakesItsNodesAlong(t *testing.T) {
 	// Cluster API leaves those alone whose IDs are listed, which are all, and has no time left for them anyway.
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(3)
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 	w.create(fake.Node("stranger", "fake://of-no-pool"))
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.goes(pool, fake.InfraMachinePool(contract.V1Beta2, "pool"), fake.BootstrapConfig(contract.V1Beta2, "pool"))
@@ -266,7 +266,7 @@ func TestTheUsersOwnDataSecretIsLeftAlone(t *testing.T) {
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := fake.MachinePool("pool", 1, fake.WithField(map[string]any{"dataSecretName": "mine"}, "spec", "template", "spec", "bootstrap"))
 	w.create(fake.InfraMachinePool(contract.V1Beta2, "pool"), pool)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
 	if diff := cmp.Diff("mine", name); diff != "" {
 		t.Error(diff)
@@ -277,7 +277,7 @@ func TestTheUsersOwnDataSecretIsLeftAloneAlsoBesideAConfig(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1, set("mine", "spec", "template", "spec", "bootstrap", "dataSecretName"))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.isQuiet()
 	name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
 	require.Equal(t, "mine", name)
@@ -287,7 +287,7 @@ func TestASecretThatTheConfigNamesAnewIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	secret := func() string {
 		name, _, _ := unstructured.NestedString(w.get(pool).Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
 		return name
@@ -314,23 +314,23 @@ func TestAnInstanceThatTwoPoolsNameStaysWithTheOneThatHasIt(t *testing.T) {
 		return pool
 	}
 	first := named("first")
-	w.says(first, "Running", 1, 1)
+	w.reports(first, "Running", 1, 1)
 	second := named("second")
 	w.conditionIs(second, contract.ConditionMachinesReady, contract.ReasonNodeClaimed)
-	w.says(first, "Running", 1, 1)
+	w.reports(first, "Running", 1, 1)
 	require.NoError(t, w.client.Delete(t.Context(), second))
 	w.goes(second)
 	if n := len(w.nodes()); n != 1 {
 		t.Error("the Node of another pool was deleted")
 	}
-	w.says(first, "Running", 1, 1)
+	w.reports(first, "Running", 1, 1)
 }
 
 func TestAPoolWhoseClusterIsChangedActsOnNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.change(pool, set("other", "spec", "clusterName"))
 	require.Contains(t, w.conditionIs(pool, contract.ConditionPaused, contract.ReasonClusterChanged),
 		`MachinePool default/pool has the Cluster "other" and had "demo": the name of a Cluster cannot be changed: change it back`)
@@ -338,5 +338,5 @@ func TestAPoolWhoseClusterIsChangedActsOnNothing(t *testing.T) {
 	require.Equal(t, "demo", w.get(pool).GetLabels()[contract.ClusterNameLabel])
 	w.change(pool, set("demo", "spec", "clusterName"))
 	w.conditionIs(pool, contract.ConditionPaused, contract.ReasonNotPaused)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 }

@@ -116,7 +116,7 @@ type Kinds struct {
 
 func (k Kinds) makesMachines() bool { return k.NewMachine != nil }
 
-func (k Kinds) knowsMachines() bool { return k.makesMachines() || k.Machine.New != nil }
+func (k Kinds) hasMachines() bool { return k.makesMachines() || k.Machine.New != nil }
 
 func (k Kinds) validate() error {
 	var err error
@@ -124,7 +124,7 @@ func (k Kinds) validate() error {
 		pool, _ := contract.CheckKind(k.Pool) // a kind that rejects an empty object cannot be checked
 		err = contract.RefuseForgotten(pool)
 	}
-	if !k.knowsMachines() {
+	if !k.hasMachines() {
 		return err
 	}
 	if missing := engine.CheckKind("Kinds.Machine", k.Machine); missing != nil {

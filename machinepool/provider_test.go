@@ -41,7 +41,7 @@ func TestAnErrorAboutWhatAPoolRefersToIsUnknownAndNotTheEnd(t *testing.T) {
 			w.conditionIs(pool, condition, contract.ReasonInternalError)
 			require.Equal(t, metav1.ConditionUnknown, conditionOf(w.get(pool), condition).Status)
 			mend()
-			w.says(pool, "Running", 1, 1)
+			w.reports(pool, "Running", 1, 1)
 		})
 	}
 }

@@ -55,12 +55,12 @@ func TestAPoolThatIsManagedElsewhereWantsWhatItsProviderHas(t *testing.T) {
 		})
 	w.create(infra, pool, fake.Node("n-0", "fake://a"), fake.Node("n-1", "fake://b"))
 	w.listed(infra, "fake://a", "fake://b")
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	for _, kind := range []string{contract.ConditionAvailable, contract.ConditionScalingUp, contract.ConditionScalingDown} {
 		require.NotEqual(t, metav1.ConditionUnknown, conditionOf(w.get(pool), kind).Status, kind)
 	}
 	w.listed(infra, "fake://a", "fake://b", "fake://c")
-	w.says(pool, "Scaling", 2, 2)
+	w.reports(pool, "Scaling", 2, 2)
 	w.create(fake.Node("n-2", "fake://c"))
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 }

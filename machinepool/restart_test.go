@@ -27,7 +27,7 @@ func TestARestartChangesNothing(t *testing.T) {
 					w.lead(&m, is("Ready", "True"), is("Available", "True"))
 				}
 			}
-			w.says(pool, "Running", 2, 2)
+			w.reports(pool, "Running", 2, 2)
 			w.isQuiet()
 			w.restart(w.store.ResetRequests)
 			w.settles()

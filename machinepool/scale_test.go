@@ -27,7 +27,7 @@ func selectorOf(t *testing.T, pool *unstructured.Unstructured) string {
 	return text
 }
 
-func TestAPoolWithAPlaceForItTellsTheSelectorOfItsMachines(t *testing.T) {
+func TestSelector(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{Machines: true}, kinds: selecting})
 	pool := w.poolWith(2)
@@ -74,9 +74,9 @@ func TestAPoolThatScalesToZeroArrives(t *testing.T) {
 	// The provider's Go type drops a list that is empty: it says status.replicas: 0, and nothing of IDs.
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(2)
-	w.says(pool, "Running", 2, 2)
+	w.reports(pool, "Running", 2, 2)
 	w.change(pool, set(int64(0), "spec", "replicas"))
-	w.says(pool, "Running", 0, 0)
+	w.reports(pool, "Running", 0, 0)
 	w.eventually("the Nodes go", func() string {
 		if n := len(w.nodes()); n != 0 {
 			return "there are still some"
@@ -84,7 +84,7 @@ func TestAPoolThatScalesToZeroArrives(t *testing.T) {
 		return ""
 	})
 	w.change(pool, set(int64(1), "spec", "replicas"))
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 }
 
 // A provider takes an instance that has ended off its list in one write, and lowers status.replicas in a second one. Until then the pool

@@ -37,7 +37,7 @@ func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	return r.frame.AddToManager(ctx, mgr, r, r.indexPools, func(b *engine.Builder) {
-		if r.kinds.knowsMachines() { // even if only their claims count: then nothing waits for their first list
+		if r.kinds.hasMachines() { // even if only their claims count: then nothing waits for their first list
 			b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.poolsOfMachine))
 		}
 		for _, events := range r.workloads.Sources(ctx) {
@@ -83,7 +83,7 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		Own: w.Kinds.Pool.GroupResource(), StatusSubresource: w.Kinds.Pool.StatusSubresource, References: w.References,
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	}
-	if w.Kinds.knowsMachines() {
+	if w.Kinds.hasMachines() {
 		shared.Children = []schema.GroupResource{w.Kinds.Machine.GroupResource()}
 	}
 	return engine.PolicyRules(shared)

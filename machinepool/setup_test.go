@@ -13,7 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/machinepool"
 )
 
-func TestNewSaysAllThatIsMissing(t *testing.T) {
+func TestNewReportsAllErrors(t *testing.T) {
 	t.Parallel()
 	_, err := machinepool.New(machinepool.Kinds{}, machinepool.Ports{}, machinepool.Options{})
 	for _, want := range []string{"the contract.Kind needs", "Ports.Client", "Ports.Cache", "Ports.APIReader",

@@ -32,7 +32,7 @@ func TestANodeThatWasTakenBackIsNotDrainedByTheMarksOfBefore(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, left, "it is not over")
 	require.Empty(t, drainer.asked)
-	require.Empty(t, tellsOf(told))
+	require.Empty(t, notesOf(told))
 }
 
 // A Node was taken for silent, and its kubelet answers again; or its drain was over, and another process has taken it back.
@@ -46,14 +46,14 @@ func TestANodeWhoseInstanceHasLeftIsDeletedOnlyAsItWasRead(t *testing.T) {
 	require.NoError(t, p.deleteNodes(t.Context(), []*corev1.Node{node}))
 	require.Equal(t, []string{"a uid=a-uid version=7"}, a.deleted)
 	require.Equal(t, engine.ConflictRetry, p.RequeueAfter())
-	require.Empty(t, tellsOf(told))
+	require.Empty(t, notesOf(told))
 
 	a.refuses = errors.New("no")
 	require.Error(t, p.deleteNodes(t.Context(), []*corev1.Node{node}))
 	a.refuses = notFound(false)
 	require.NoError(t, p.deleteNodes(t.Context(), []*corev1.Node{node}))
-	require.Empty(t, tellsOf(told), "another has deleted it")
+	require.Empty(t, notesOf(told), "another has deleted it")
 	a.refuses = nil
 	require.NoError(t, p.deleteNodes(t.Context(), []*corev1.Node{node}))
-	require.Equal(t, []string{"Normal SuccessfulDeleteNode a"}, tellsOf(told))
+	require.Equal(t, []string{"Normal SuccessfulDeleteNode a"}, notesOf(told))
 }

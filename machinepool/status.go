@@ -340,8 +340,8 @@ const (
 	EventNodeDeletionFailed = "FailedDeleteNode"
 )
 
-// tell records an event about a completed action of the pool.
-func (p *Scope) tell(reason, note string, args ...any) {
+// event records an event about a completed action of the pool.
+func (p *Scope) event(reason, note string, args ...any) {
 	p.Eventf(corev1.EventTypeNormal, reason, engine.ActionReconcile, note, args...)
 }
 

@@ -42,7 +42,7 @@ func TestAnInstanceDoesNotLeaveBeforeItsVolumesAreDetached(t *testing.T) {
 		ports.Workload.Volumes = volumes
 	}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	w.writeNode("pool-0", markLeaving)
 	w.eventually("it is asked for volumes more than once", func() string {
 		if volumes.asked.Load() < 3 {
@@ -67,7 +67,7 @@ func TestTheWaitForVolumesHasALimitAndCanBeLeftOut(t *testing.T) {
 				ports.Workload.Volumes = &attached{}
 			}})
 			pool := w.poolWith(1, option)
-			w.says(pool, "Running", 1, 1)
+			w.reports(pool, "Running", 1, 1)
 			w.writeNode("pool-0", markLeaving)
 			w.nodeIs("pool-0", true, true)
 		})
@@ -97,7 +97,7 @@ func TestThePortsOfAManagerWaitForVolumes(t *testing.T) {
 		ports.Workload.Volumes = volumes
 	}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	volume, attachment := w.attach("data", "pool-0")
 	w.writeNode("pool-0", markLeaving)
 	w.eventually("the volume is waited for", func() string {
@@ -112,11 +112,11 @@ func TestThePortsOfAManagerWaitForVolumes(t *testing.T) {
 	w.nodeIs("pool-0", true, true)
 }
 
-func TestADeletionSaysWhichVolumesItWaitsFor(t *testing.T) {
+func TestVolumesInADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool, infra := w.poolWith(1), fake.InfraMachinePool(contract.V1Beta2, "pool")
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	_, attachment := w.attach("data", "pool-0")
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the volume is named", func() string {
@@ -142,7 +142,7 @@ func TestANodeIsDrainedHoweverManyWaitForTheirVolumes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}})
 	pool := w.poolWith(3)
-	w.says(pool, "Running", 3, 3)
+	w.reports(pool, "Running", 3, 3)
 	w.attach("data-0", "pool-0")
 	_, attachment := w.attach("data-1", "pool-1")
 	for _, name := range []string{"pool-0", "pool-1", "pool-2"} {
@@ -163,13 +163,13 @@ func (*unreadable) StepVolumes(context.Context, runner.Request, time.Duration) (
 	return runner.VolumesResult{}, errors.New("volumes are forbidden")
 }
 
-func TestADeletionSaysWhyTheVolumesOfANodeAreNotKnown(t *testing.T) {
+func TestUnreadVolumesInADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{}, ports: func(_ ctrl.Manager, ports *machinepool.Ports) {
 		ports.Workload.Volumes = &unreadable{}
 	}})
 	pool := w.poolWith(1)
-	w.says(pool, "Running", 1, 1)
+	w.reports(pool, "Running", 1, 1)
 	require.NoError(t, w.client.Delete(t.Context(), pool))
 	w.eventually("the error is named", func() string {
 		c := conditionOf(w.get(pool), contract.ConditionDeleting)

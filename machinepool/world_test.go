@@ -173,10 +173,10 @@ func set(value any, path ...string) func(*unstructured.Unstructured) {
 	return fake.WithField(value, path...)
 }
 
-// says waits for a pool to have a phase and so many ready and available replicas.
-func (w *world) says(pool *unstructured.Unstructured, phase string, ready, available int64) {
+// reports waits for a pool to have a phase and so many ready and available replicas.
+func (w *world) reports(pool *unstructured.Unstructured, phase string, ready, available int64) {
 	w.t.Helper()
-	w.eventually(fmt.Sprintf("say %s, %d ready, %d available", phase, ready, available), func() string {
+	w.eventually(fmt.Sprintf("report %s, %d ready, %d available", phase, ready, available), func() string {
 		fresh := w.get(pool)
 		if fresh == nil {
 			return "the pool is gone"
