@@ -258,9 +258,10 @@ func TestUnreadNodesAreNoneOnlyWhenThereWereNoInstances(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := acting(t, &api{})
-			p.env.workloads = cluster.NewTracker(cluster.TrackerConfig{Kind: "MachinePool", NodesOf: func(types.NamespacedName) (cluster.Workload, error) {
+			unreached := func(types.NamespacedName) (cluster.Workload, error) {
 				return cluster.Workload{}, cluster.ErrNotConnected
-			}})
+			}
+			p.env.workloads = cluster.NewTracker(cluster.TrackerConfig{Kind: "MachinePool", NodesOf: unreached})
 			p.State.ClusterName = "c"
 			tc.change(p)
 			require.NoError(t, p.observeNodes(t.Context()))

@@ -95,9 +95,9 @@ func TestAMachineIsJudged(t *testing.T) {
 				5*time.Minute))
 		},
 			"Pending (Suspect)", time.Second},
-		"the Node is not ready for a while": {func(f *healthcheck.Facts) { f.Node = node(nodeCondition("Ready", corev1.ConditionFalse, time.Minute)) },
-			"Pending (Suspect)", 4*time.Minute +
-				time.Second},
+		"the Node is not ready for a while": {func(f *healthcheck.Facts) {
+			f.Node = node(nodeCondition("Ready", corev1.ConditionFalse, time.Minute))
+		}, "Pending (Suspect)", 4*time.Minute + time.Second},
 		"a condition of node-problem-detector without a timeout": {func(f *healthcheck.Facts) {
 			f.Node = node(nodeCondition("KernelDeadlock",
 				corev1.ConditionTrue, time.Second))

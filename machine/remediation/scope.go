@@ -183,8 +183,8 @@ func (s *scope) findRequests(m *member) {
 // reachRetry is the delay before an unresponsive API server is checked again.
 const reachRetry = 10 * time.Second
 
-// confirmUnhealthy confirms with the API server that the Node of a Machine that is to be marked is unhealthy or gone: the cache may be behind, and a
-// marked Machine is destroyed. It makes no request for a verdict that does not concern the Node.
+// confirmUnhealthy confirms with the API server that the Node of a Machine that is to be marked is unhealthy or gone: the cache may be
+// behind, and a marked Machine is destroyed. It makes no request for a verdict that does not concern the Node.
 func (s *scope) confirmUnhealthy(ctx context.Context, m *member) (bool, error) {
 	if reason := m.plan.Verdict.Reason; reason != healthcheck.ReasonUnhealthyNode && reason != healthcheck.ReasonNodeDeleted {
 		return true, nil
