@@ -28,7 +28,6 @@ const claimedRetry = 30 * time.Second
 // observeNodes finds the pool's Nodes, and records since when they cannot be read. Nodes that cannot be read are not an error: an event
 // follows when they can.
 func (p *Scope) observeNodes(ctx context.Context) error {
-	p.observed = true
 	key := p.env.clusterOf(&p.State)
 	synced, err := p.lookForNodes(ctx, key)
 	if p.nodesKnown = synced && err == nil; p.nodesKnown {

@@ -26,8 +26,6 @@ type Scope struct {
 	env      *Reconciler
 	deletion contract.Deletion // the progress of the deletion
 	failure  engine.Failure    // the failure that a referenced object reports
-	// observed: the steps that read the inputs of the status have run.
-	observed bool
 
 	bootstrap, infrastructure external.Object
 	// complete: the provider lists exactly the instances in State.ProviderIDs. These count in this pass; while a list is held, they are not

@@ -249,7 +249,7 @@ func statusStep(_ context.Context, p *Scope) (Result, error) {
 	default:
 		p.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionFalse, contract.ReasonNotDeleting, ""))
 	}
-	if !p.observed {
+	if !p.nodesKnown && p.unread == (external.Problem{}) { // StepNodes has not run
 		return Result{}, nil
 	}
 	engine.Set(&p.State.SelectorText, labels.Set(instanceLabels(&p.State)).String(), &p.Update.SelectorText) // sorted
