@@ -130,7 +130,7 @@ func (p *Scope) deleteAllNodes(ctx context.Context) (bool, error) {
 	}
 	p.deleteRecordedNodes(ctx)
 	if over {
-		p.warn(EventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
+		p.warn(eventNodeDeletionFailed, "Nodes of the pool were not deleted within %s: the deletion goes on without", limit)
 	}
 	return over, nil
 }

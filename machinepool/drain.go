@@ -78,7 +78,7 @@ func (p *Scope) empties(ctx context.Context, node *corev1.Node, began time.Time)
 		return false, fmt.Errorf("drain Node %s: %w", node.Name, err)
 	}
 	if result.Event != nil {
-		p.warn(EventNodeUncordoned, "Node %s: %s", node.Name, result.Event.Message)
+		p.warn(eventNodeUncordoned, "Node %s: %s", node.Name, result.Event.Message)
 	}
 	p.Requeue(result.RequeueAfter)
 	if !result.Done {
@@ -103,7 +103,7 @@ func (p *Scope) volumesGone(ctx context.Context, node *corev1.Node) (bool, error
 	began := cmp.Or(p.mem().draining[node.Name], p.Now)
 	p.mem().draining[node.Name] = began
 	if p.over(began, limit) { // whether volumes can be read or not
-		p.warn(EventVolumesLeft, "Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
+		p.warn(eventVolumesLeft, "Volumes of Node %s were not detached within %s: going on without", node.Name, limit)
 		return true, nil
 	}
 	result, err := p.workload.Volumes.StepVolumes(ctx, runner.Request{

@@ -326,18 +326,17 @@ func (p *Scope) statusFacts() statusFacts {
 const (
 	// EventNodeDrained: a Node was drained because its instance is leaving.
 	EventNodeDrained = "SuccessfulDrainNode"
-	// EventNodeUncordoned: a Node was made schedulable again during its drain.
-	EventNodeUncordoned = "NodeUncordoned"
-	// EventVolumesLeft: volumes were not detached in time.
-	EventVolumesLeft = "NodeVolumesLeftAttached"
 	// EventNodeDeleted: a Node was deleted because its instance is gone.
 	EventNodeDeleted = "SuccessfulDeleteNode"
 	// EventMachinesCreated and EventMachineDeleted are about Machines that represent instances.
 	EventMachinesCreated = "SuccessfulCreate"
 	EventMachineDeleted  = "SuccessfulDelete"
-	// EventDrainFailed and EventNodeDeletionFailed: a deletion continues without that stage.
-	EventDrainFailed        = "FailedDrainNode"
-	EventNodeDeletionFailed = "FailedDeleteNode"
+	// EventDrainFailed: a deletion continues without the drain of a Node or of all.
+	EventDrainFailed = "FailedDrainNode"
+
+	eventNodeUncordoned     = "NodeUncordoned"          // a Node was made schedulable again during its drain
+	eventVolumesLeft        = "NodeVolumesLeftAttached" // volumes were not detached in time
+	eventNodeDeletionFailed = "FailedDeleteNode"        // a deletion continues, and Nodes are left
 )
 
 // event records an event about a completed action of the pool.
