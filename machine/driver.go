@@ -45,8 +45,8 @@ type DriverOptions struct {
 
 // WithDriver returns steps in which a Driver takes the place of the infrastructure object: StepInfrastructure creates and reads the
 // instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. When the Driver rejects a
-// specification, the condition InfrastructureReady reports it, and the Driver is not called until the specification or its credentials
-// change. New reports missing options. WithDriver does not store Instance.Resume: the Driver finds the instance by its Token until the
+// specification, the condition InfrastructureReady reports it, and the Driver is called again when the specification or its credentials
+// change, or after ten minutes. New reports missing options. WithDriver does not store Instance.Resume: the Driver finds the instance by its Token until the
 // provider ID is recorded. As with an infrastructure object, the Node of a Machine in deletion is not drained when the instance is already
 // being deleted.
 //

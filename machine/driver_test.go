@@ -40,10 +40,11 @@ type cloudWorld struct {
 func quickBackoff() provider.Backoff {
 	b := provider.DefaultBackoff()
 	for class, pause := range b {
-		pause.Base, pause.Max = min(pause.Base, 10*time.Millisecond), min(pause.Max, 20*time.Millisecond)
-		b[class] = pause
+		if pause.Base > 0 {
+			b[class] = provider.Pause{Base: 10 * time.Millisecond, Max: 20 * time.Millisecond}
+		}
 	}
-	b[provider.Unauthenticated] = provider.Pause{Parks: true}
+	b[provider.Unauthenticated] = provider.Pause{Max: 10 * time.Minute}
 	return b
 }
 

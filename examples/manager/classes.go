@@ -120,7 +120,7 @@ func (o settings) classRequests(classes machine.MachineClasses) func(context.Con
 func (o settings) driverBackoff() provider.Backoff {
 	backoff := provider.DefaultBackoff()
 	if o.readsClasses() {
-		backoff[provider.Invalid] = provider.Pause{Parks: true, Max: refusedClassRetry}
+		backoff[provider.Invalid] = provider.Pause{Max: refusedClassRetry}
 	}
 	return backoff
 }

@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,14 +23,12 @@ type attempt struct {
 	accepted bool
 	// absent: a deletion has read often enough an instance that may be too new to be visible.
 	absent bool
-	// err is the last error; failures is the number of errors in a row. No call is made before until. parked: only another fingerprint ends
-	// the wait, if until is zero.
+	// err is the last error; failures is the number of errors in a row. No call with the same fingerprint is made before until.
 	err      error
 	failures int
 	// missed is how many of them report that there is no instance. Other errors do not show whether there is one.
 	missed int
 	until  time.Time
-	parked bool
 	used   time.Time
 }
 
@@ -63,7 +60,7 @@ func (m *attempts) remember(key attemptKey, a attempt, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a.used = now; len(m.all) >= manyAttempts {
-		maps.DeleteFunc(m.all, func(_ attemptKey, a attempt) bool { return now.Sub(a.used) > forgetAttempts && !a.parked })
+		maps.DeleteFunc(m.all, func(_ attemptKey, a attempt) bool { return now.Sub(a.used) > forgetAttempts })
 	}
 	m.all[key] = a
 }
@@ -75,16 +72,12 @@ func (m *attempts) forget(token string) {
 	delete(m.all, attemptKey{token, true})
 }
 
-// holds returns how long no call is made, and whether any call is held at all.
-func (a attempt) holds(fingerprint string, now time.Time) (wait time.Duration, held bool) {
+// wait returns how long no call is made, zero when it can be made now.
+func (a attempt) wait(fingerprint string, now time.Time) time.Duration {
 	if a.err == nil || a.of != fingerprint {
-		return 0, false
+		return 0
 	}
-	if a.parked && a.until.IsZero() {
-		return 0, true
-	}
-	wait = a.until.Sub(now)
-	return wait, wait > 0
+	return max(0, a.until.Sub(now))
 }
 
 // after returns the new attempt after a call for a Token.
@@ -92,11 +85,8 @@ func (a attempt) after(token, fingerprint string, err error, backoff provider.Ba
 	if err == nil {
 		return attempt{of: fingerprint, valid: true}
 	}
-	switch {
-	case isLook(a.of) && isLook(fingerprint): // credentials may differ at each read, and the instance is the same
-		a.of = fingerprint
-	case a.of != fingerprint:
-		a = attempt{of: fingerprint}
+	if a.of != fingerprint {
+		a = attempt{of: fingerprint, accepted: a.accepted}
 	}
 	a.err = err
 	if _, delayed := provider.IsDelayed(err); !delayed {
@@ -105,14 +95,7 @@ func (a attempt) after(token, fingerprint string, err error, backoff provider.Ba
 	if provider.ClassOf(err) == provider.NotFound {
 		a.missed++
 	}
-	wait, parked := backoff.After(err, a.failures, spread(token, a.failures))
-	a.parked, a.until = parked, now.Add(wait)
-	switch never := parked && wait == 0; {
-	case never && isLook(fingerprint):
-		a.until = now.Add(refusedFor)
-	case never:
-		a.until = time.Time{}
-	}
+	a.until = now.Add(backoff.After(err, a.failures, spread(token, a.failures)))
 	return a
 }
 
@@ -132,8 +115,15 @@ func spread(token string, failures int) float64 {
 	return float64(hash.Sum32()) / (1 << 32)
 }
 
-// fingerprint returns a digest of the inputs that a rejection depends on: a call with another fingerprint is made at once. A read has
-// another fingerprint than a creation, because another process may have created the instance that was rejected here.
+// Fixed fingerprints: another specification changes nothing for a read or a deletion. A provider ID that is found ends the wait for a new
+// instance to become visible.
+const (
+	looking         = "looking"
+	deletion        = "deletion"
+	deletionByToken = "deletion by the Token"
+)
+
+// fingerprint returns a digest of the inputs that a rejected creation depends on: a call with another fingerprint is made at once.
 func fingerprint(ctx context.Context, r *provider.Request) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q %q %q\n", r.Spec, r.OperatingSystem, r.Version, r.FailureDomain, r.Account)
@@ -142,17 +132,8 @@ func fingerprint(ctx context.Context, r *provider.Request) string {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(sum, "%q %q\n", name, values[name])
 	}
-	of := hex.EncodeToString(sum.Sum(nil))
-	if r.ProviderID != "" {
-		of = lookOf + of
-	}
-	return of
+	return hex.EncodeToString(sum.Sum(nil))
 }
-
-// lookOf is the prefix of the fingerprint of a read of an instance whose provider ID is recorded.
-const lookOf = "look "
-
-func isLook(fingerprint string) bool { return strings.HasPrefix(fingerprint, lookOf) }
 
 // surelyNone is how many results in a row must report that there is no instance before a deletion without a provider ID accepts it: with
 // the delays of the default Backoff they take more than a minute.

@@ -5,8 +5,8 @@
 //
 //   - [Decide] is pure: a result or an error of a Driver becomes the status, reason and message of a condition, and the values to record;
 //   - [Keeper] makes the calls: [Keeper.Ensure] validates, creates and reads an instance, [Keeper.Remove] deletes it. It remembers the last
-//     error for each Token: after a rejection no call is made until the specification or the credentials change (rejected credentials are
-//     retried after up to 10 minutes), and other errors are retried with the delay of their class. Losing that memory costs a call. A
-//     deletion without a provider ID needs more than one result that there is no instance, because a new instance may be visible late, and
-//     the result of its creation may have been lost with the process that created it.
+//     error for each Token, and makes no call before the delay of its class is over; a creation is also repeated when the specification or
+//     the credentials change. Losing that memory costs a call. A deletion without a provider ID needs more than one result that there is no
+//     instance, because a new instance may be visible late, and the result of its creation may have been lost with the process that created
+//     it.
 package instance

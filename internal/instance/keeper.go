@@ -15,13 +15,8 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
-const (
-	// DefaultRefresh is the default of Options.Refresh.
-	DefaultRefresh = 10 * time.Minute
-	// refusedFor is the delay before a rejected deletion, or a rejected read of an instance, is retried, and before the next read of a failed
-	// instance, which costs money and may be lost or repaired, so it is never abandoned.
-	refusedFor = 10 * time.Minute
-)
+// DefaultRefresh is the default of Options.Refresh, and the time between two reads of a failed instance: it may be lost or repaired.
+const DefaultRefresh = 10 * time.Minute
 
 // Options configure a Keeper.
 type Options struct {
@@ -110,21 +105,17 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 
 func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	recorded := in.Request.ProviderID != ""
-	r, asked, err := k.request(ctx, in)
 	if in.Deleting && !recorded {
-		return k.lookFor(ctx, r, in.Now), nil
+		return k.lookFor(ctx, in.Request, in.Now), nil
 	}
-	refused := err
-	switch {
-	case in.Deleting:
-		refused = nil
-	case err != nil && provider.ClassOf(err) != provider.Invalid:
-		return withoutInput(in, err), fmt.Errorf("input of driver %s: %w", k.options.Calls.Name, err)
+	r, asked, refused := k.request(ctx, in)
+	if refused != nil && provider.ClassOf(refused) != provider.Invalid {
+		return withoutInput(in, refused), fmt.Errorf("input of driver %s: %w", k.options.Calls.Name, refused)
 	}
 	key := attemptKey{token: r.Token}
 	a := k.attempts.of(key)
 	facts := Facts{Driver: k.options.Calls.Name, Recorded: recorded, Provisioned: in.Provisioned}
-	if wait, held := a.holds(asked, in.Now); held {
+	if wait := a.wait(asked, in.Now); wait > 0 {
 		facts.Err, facts.Failures = a.err, a.counted()
 		return k.outcome(facts, a.valid, wait), nil
 	}
@@ -137,39 +128,22 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	}
 	a = a.after(r.Token, asked, facts.Err, k.options.Backoff, in.Now)
 	a.valid = valid && refused == nil
-	a = a.ofFirstBoot(in)
 	k.attempts.remember(key, a, in.Now)
 	if waits { // an event wakes the Machine
 		o := Outcome{Valid: true}
 		o.say(metav1.ConditionFalse, ReasonWaitingForData, "Waiting for the bootstrap data")
 		return o, nil
 	}
-	wait, held := a.holds(asked, in.Now)
-	if facts.Err != nil && !held {
-		wait = k.options.Poll // a Backoff without the class
-	}
 	facts.Failures = a.counted()
-	return k.outcome(facts, a.valid, wait), nil
+	return k.outcome(facts, a.valid, a.wait(asked, in.Now)), nil
 }
-
-// ofFirstBoot makes a permanently rejected creation be retried, rarely, if the first-boot data, which is not part of the fingerprint, may
-// be the cause.
-func (a attempt) ofFirstBoot(in Input) attempt {
-	if in.FirstBoot != nil && in.Err == nil && a.parked && a.until.IsZero() {
-		a.until = in.Now.Add(refusedFor)
-	}
-	return a
-}
-
-// looking is a fixed fingerprint, because another specification changes nothing.
-const looking = "looking"
 
 // lookFor returns the Outcome for an instance whose provider ID was not recorded before its Machine was deleted. It reports nothing about
 // an instance that is not found, which may exist nevertheless: Remove deletes by the Token, and reports errors.
 func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time) Outcome {
 	o, key := Outcome{Decision: Decision{Keep: true}}, attemptKey{token: r.Token}
 	a := k.attempts.of(key)
-	if wait, held := a.holds(looking, now); held {
+	if wait := a.wait(looking, now); wait > 0 {
 		return k.unread(o, a, wait)
 	}
 	found, err := k.options.Calls.Get(ctx, r)
@@ -182,10 +156,7 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 	if slices.Contains([]provider.Class{"", provider.NotFound, provider.Invalid, provider.Terminal}, provider.ClassOf(err)) {
 		return o
 	}
-	if a.of != looking {
-		a = attempt{of: looking}
-	}
-	a, wait := k.later(key, a, err, now)
+	a, wait := k.later(key, a, looking, err, now)
 	return k.unread(o, a, wait)
 }
 
@@ -236,20 +207,26 @@ func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
 	case o.Provisioned:
 		o.RequeueAfter = max(0, k.options.Refresh)
 	case facts.Instance.State == provider.Failed: // a quota may be raised, or a host repaired
-		o.RequeueAfter = refusedFor
+		o.RequeueAfter = DefaultRefresh
 	default:
 		o.RequeueAfter = k.options.Poll
 	}
 	return o
 }
 
-// request completes the Request with defaults, and returns its fingerprint.
+// request completes the Request with defaults, and returns its fingerprint. Neither defaults nor a change of the specification concern an
+// existing instance.
 func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, string, error) {
 	r, err := in.Request, in.Err
-	if err != nil {
+	switch {
+	case in.Deleting:
+		return r, looking, nil
+	case err != nil:
 		return r, "refused: " + err.Error(), err // another error must be reported too
+	case r.ProviderID != "":
+		return r, looking, nil
 	}
-	if k.options.Calls.AddDefaults != nil && r.ProviderID == "" { // defaults do not change an existing instance
+	if k.options.Calls.AddDefaults != nil {
 		var spec json.RawMessage
 		if spec, err = k.options.Calls.AddDefaults(r.Spec); err == nil {
 			r.Spec = spec
@@ -319,28 +296,17 @@ func (k *Keeper) Held(kind, value string, named bool, finalizer string, holders 
 		"that one, remove %s here and, where it comes back, the finalizer %s", kind, who, why, here, finalizer)}
 }
 
-// deletion and deletionByToken are fixed fingerprints, because another specification changes nothing. A provider ID that is found ends the
-// wait for a new instance to become visible.
-const (
-	deletion        = "deletion"
-	deletionByToken = "deletion by the Token"
-)
-
 // Remove deletes the instance. Without a provider ID, one result that nothing is left does not end the deletion, because a new instance may
 // not be visible yet: the result of a creation was lost or could not be stored, by this process or an earlier one. Then five such results
 // in a row are needed, with the delays of the class NotFound between them, however old the Machine is. It needs no complete Request:
 // neither a class nor a valid specification, and Secrets only if the Driver reads its credentials from them.
 func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
-	r, _, unread := k.request(ctx, in)
-	key, name := attemptKey{r.Token, true}, k.options.Calls.Name
+	r, key, name := in.Request, attemptKey{in.Request.Token, true}, k.options.Calls.Name
 	a, of, unsure := k.attempts.of(key), deletion, r.ProviderID == ""
 	if unsure {
 		of = deletionByToken
 	}
-	if a.of != of {
-		a = attempt{of: of, accepted: a.accepted}
-	}
-	if left, held := a.holds(of, in.Now); held {
+	if left := a.wait(of, in.Now); left > 0 {
 		return Removal{Message: fmt.Sprintf("%s: %s", name, a.err), RequeueAfter: left}
 	}
 	gone, err := k.options.Calls.Delete(ctx, r)
@@ -358,23 +324,16 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 		return Removal{Message: "The instance is being deleted", RequeueAfter: k.options.Poll}
 	}
 	message := fmt.Sprintf("%s: %s", name, err)
-	if unread != nil {
-		message += fmt.Sprintf(" (the input could not be read: %s)", unread)
+	if in.Err != nil {
+		message += fmt.Sprintf(" (the input could not be read: %s)", in.Err)
 	}
-	_, wait := k.later(key, a, err, in.Now)
+	_, wait := k.later(key, a, of, err, in.Now)
 	return Removal{Message: message, RequeueAfter: wait}
 }
 
-// later records an error of a deletion's call, and returns the delay of the retry, which follows even a parking error.
-func (k *Keeper) later(key attemptKey, a attempt, err error, now time.Time) (attempt, time.Duration) {
-	a = a.after(key.token, a.of, err, k.options.Backoff, now)
-	if a.until.IsZero() {
-		a.until = now.Add(refusedFor)
-	}
+// later records an error of a deletion's call, and returns the delay of the retry.
+func (k *Keeper) later(key attemptKey, a attempt, of string, err error, now time.Time) (attempt, time.Duration) {
+	a = a.after(key.token, of, err, k.options.Backoff, now)
 	k.attempts.remember(key, a, now)
-	left, held := a.holds(a.of, now)
-	if !held { // a Backoff without the class
-		left = k.options.Poll
-	}
-	return a, left
+	return a, a.wait(of, now)
 }

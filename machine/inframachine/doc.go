@@ -19,8 +19,7 @@
 //
 // # Errors
 //
-// After the Driver rejects a request, it is not called until the specification or the credentials change. Rejected credentials are also
-// retried, first after 5 seconds and later after up to 10 minutes. Every other error is retried with the delay of its class.
+// Every error is retried with the delay of its class. A rejected creation is also repeated when the specification or the credentials change.
 //
 // # Deletion
 //

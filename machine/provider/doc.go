@@ -42,10 +42,9 @@
 //
 // # Errors
 //
-// An Error has a Class, and Backoff has the delay for each Class. Invalid, Unauthenticated and Terminal park a Machine until its
-// specification or its credentials change. Unauthenticated is retried nevertheless, soon at first, because an API server that has just
-// started may reject valid credentials. A read of an instance is never parked: it is retried after ten minutes. No other
-// delay is shorter than a provider's RetryAfter. An error without a class counts as Unavailable.
+// An Error has a Class, and Backoff has the delay for each Class. Invalid and Terminal are retried when the specification
+// or the credentials change, and every ten minutes. Unauthenticated is retried soon at first, because an API server that has just started
+// may reject valid credentials. No delay is shorter than a provider's RetryAfter. An error without a class counts as Unavailable.
 //
 // # Limits
 //

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -88,50 +89,41 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// Pause is the delay after errors of one Class: Base for the first error, then doubled each time, up to Max.
-type Pause struct {
-	Base, Max time.Duration
-	// Parks: only a change of the specification or of the credentials is expected to help. If Max is not zero, the call is retried
-	// nevertheless, because the provider may accept it later without a change: after Max, or with a Base as for other errors.
-	Parks bool
-}
+// Pause is the delay after errors of one Class: Base for the first error, then doubled each time, up to Max. Without Base it is Max.
+type Pause struct{ Base, Max time.Duration }
 
-// Backoff has a Pause for each Class.
+// Backoff has a Pause for each Class. A class that it does not have is delayed as in DefaultBackoff.
 type Backoff map[Class]Pause
 
 // DefaultBackoff returns a new Backoff with the defaults.
 func DefaultBackoff() Backoff {
 	return Backoff{
 		NotFound:    {Base: 5 * time.Second, Max: time.Minute},
-		Invalid:     {Parks: true},
+		Invalid:     {Max: 10 * time.Minute},
 		Exhausted:   {Base: time.Minute, Max: 10 * time.Minute},
 		RateLimited: {Base: 5 * time.Second, Max: 2 * time.Minute},
 		// An API server that has just started, and a cloud whose rights spread slowly, reject for seconds what they allow afterwards.
-		Unauthenticated: {Base: 5 * time.Second, Max: 10 * time.Minute, Parks: true},
+		Unauthenticated: {Base: 5 * time.Second, Max: 10 * time.Minute},
 		Unavailable:     {Base: 2 * time.Second, Max: 2 * time.Minute},
-		Terminal:        {Parks: true},
+		Terminal:        {Max: 10 * time.Minute},
 	}
 }
 
 // After returns the delay after an error; failures is the number of errors in a row, from 1. spread, from 0 to 1, lengthens the delay by up
-// to a tenth, so that many Machines are not retried at once: use a random number. The provider's own RetryAfter is a lower bound. parked
-// reports that only a change helps; if the delay is zero, nothing but a change ends it.
-func (b Backoff) After(err error, failures int, spread float64) (wait time.Duration, parked bool) {
+// to a tenth, so that many Machines are not retried at once: use a random number. The provider's own RetryAfter is a lower bound.
+func (b Backoff) After(err error, failures int, spread float64) time.Duration {
 	if after, delayed := IsDelayed(err); delayed {
-		return after, false
+		return after
 	}
 	class := ClassOf(err)
 	pause, found := b[class]
 	if !found {
-		pause = b[Unavailable]
+		pause = cmp.Or(DefaultBackoff()[class], DefaultBackoff()[Unavailable])
 	}
-	wait = pause.Max
-	doublings, grows := max(failures, 1)-1, !pause.Parks || pause.Base > 0
-	if grows && doublings < 32 && pause.Base<<doublings>>doublings == pause.Base {
-		wait = min(pause.Base<<doublings, pause.Max)
+	wait := cmp.Or(pause.Base, pause.Max)
+	for i := 1; i < failures && wait < pause.Max; i++ {
+		wait *= 2
 	}
-	if !pause.Parks {
-		wait = max(wait, retryAfter(err))
-	}
-	return wait + time.Duration(min(max(spread, 0), 1)*float64(wait)/10), pause.Parks
+	wait = max(min(wait, pause.Max), retryAfter(err))
+	return wait + time.Duration(min(max(spread, 0), 1)*float64(wait)/10)
 }

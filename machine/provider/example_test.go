@@ -57,8 +57,7 @@ func Example() {
 	for _, token := range []string{"uid-1", "uid-1", "uid-2"} {
 		instance, err := calls.Create(ctx, provider.Request{Token: token, Spec: spec, Account: "default/cloud"})
 		if err != nil {
-			wait, parked := provider.DefaultBackoff().After(err, 1, 0)
-			fmt.Println(token, "waits", wait, parked, err)
+			fmt.Println(token, "waits", provider.DefaultBackoff().After(err, 1, 0), err)
 			continue
 		}
 		fmt.Println(token, "is", instance.ProviderID, instance.State)
@@ -66,5 +65,5 @@ func Example() {
 	// Output:
 	// uid-1 is fake://1 Running
 	// uid-1 is fake://1 Running
-	// uid-2 waits 1m0s false the quota of 1 instances is used up
+	// uid-2 waits 1m0s the quota of 1 instances is used up
 }

@@ -260,29 +260,27 @@ func TestTheWaitAfterAnErrorDependsOnItsClass(t *testing.T) {
 		failures int
 		spread   float64
 		wait     time.Duration
-		parked   bool
 	}{
-		"the first":                     {errors.New("reset"), 1, 0, 2 * time.Second, false},
-		"none counts as the first":      {errors.New("reset"), 0, 0, 2 * time.Second, false},
-		"the third":                     {errors.New("reset"), 3, 0, 8 * time.Second, false},
-		"the hundredth":                 {errors.New("reset"), 100, 0, 2 * time.Minute, false},
-		"a spread":                      {errors.New("reset"), 1, .5, 2100 * time.Millisecond, false},
-		"a spread out of range":         {errors.New("reset"), 1, 7, 2200 * time.Millisecond, false},
-		"the provider's word":           {after(provider.RateLimited, 30*time.Second), 1, 0, 30 * time.Second, false},
-		"the provider wants it earlier": {after(provider.Exhausted, time.Second), 2, 0, 2 * time.Minute, false},
-		"an hour":                       {after(provider.RateLimited, time.Hour), 9, 0, time.Hour, false},
-		"invalid":                       {after(provider.Invalid, time.Second), 1, 0, 0, true},
-		"terminal":                      {after(provider.Terminal, 0), 5, 1, 0, true},
-		"credentials refused once":      {after(provider.Unauthenticated, 0), 1, 0, 5 * time.Second, true},
-		"wrong credentials":             {after(provider.Unauthenticated, 0), 8, 0, 10 * time.Minute, true},
-		"an unknown class":              {after("Odd", 0), 1, 0, 2 * time.Second, false},
+		"the first":                     {errors.New("reset"), 1, 0, 2 * time.Second},
+		"none counts as the first":      {errors.New("reset"), 0, 0, 2 * time.Second},
+		"the third":                     {errors.New("reset"), 3, 0, 8 * time.Second},
+		"the hundredth":                 {errors.New("reset"), 100, 0, 2 * time.Minute},
+		"a spread":                      {errors.New("reset"), 1, .5, 2100 * time.Millisecond},
+		"a spread out of range":         {errors.New("reset"), 1, 7, 2200 * time.Millisecond},
+		"the provider's word":           {after(provider.RateLimited, 30*time.Second), 1, 0, 30 * time.Second},
+		"the provider wants it earlier": {after(provider.Exhausted, time.Second), 2, 0, 2 * time.Minute},
+		"an hour":                       {after(provider.RateLimited, time.Hour), 9, 0, time.Hour},
+		"invalid":                       {after(provider.Invalid, time.Second), 1, 0, 10 * time.Minute},
+		"terminal":                      {after(provider.Terminal, 0), 5, 1, 11 * time.Minute},
+		"credentials refused once":      {after(provider.Unauthenticated, 0), 1, 0, 5 * time.Second},
+		"wrong credentials":             {after(provider.Unauthenticated, 0), 8, 0, 10 * time.Minute},
+		"an unknown class":              {after("Odd", 0), 1, 0, 2 * time.Second},
 		"not its turn": {
-			&provider.Error{Class: provider.RateLimited, Delayed: true, RetryAfter: 70 * time.Millisecond}, 50, 1, 70 * time.Millisecond, false,
+			&provider.Error{Class: provider.RateLimited, Delayed: true, RetryAfter: 70 * time.Millisecond}, 50, 1, 70 * time.Millisecond,
 		},
 	} {
-		wait, parked := provider.DefaultBackoff().After(tc.err, tc.failures, tc.spread)
-		require.Equal(t, tc.wait, wait, name)
-		require.Equal(t, tc.parked, parked, name)
+		require.Equal(t, tc.wait, provider.DefaultBackoff().After(tc.err, tc.failures, tc.spread), name)
+		require.Equal(t, tc.wait, provider.Backoff{}.After(tc.err, tc.failures, tc.spread), "%s: the defaults", name)
 	}
 }
 

@@ -211,7 +211,7 @@ func (c *Collector) list(ctx context.Context, owners []Owner, into *orphanFacts)
 		switch {
 		case provider.ClassOf(err) == provider.RateLimited:
 			into.Unlisted[name] = "its account has to wait: " + err.Error()
-			if wait, _ := provider.DefaultBackoff().After(err, 1, 0); now.Sub(listed[name]) >= c.options.Period {
+			if wait := provider.DefaultBackoff().After(err, 1, 0); now.Sub(listed[name]) >= c.options.Period {
 				next = min(next, max(wait, c.options.Period/15))
 			}
 			continue
