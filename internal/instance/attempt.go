@@ -89,7 +89,7 @@ func (a attempt) after(token, fingerprint string, err error, backoff provider.Ba
 		a = attempt{of: fingerprint, accepted: a.accepted}
 	}
 	a.err = err
-	if _, delayed := provider.IsDelayed(err); !delayed {
+	if !provider.IsDelayed(err) {
 		a.failures++
 	}
 	if provider.ClassOf(err) == provider.NotFound {

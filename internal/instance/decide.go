@@ -114,8 +114,7 @@ func Decide(f Facts) Decision {
 
 func decideError(f Facts) (d Decision) {
 	class := provider.ClassOf(f.Err)
-	_, delayed := provider.IsDelayed(f.Err)
-	switch {
+	switch delayed := provider.IsDelayed(f.Err); {
 	case f.Provisioned && (delayed || f.Failures < surelyGone) && (f.Recorded || class != provider.Invalid && class != provider.Terminal):
 		d.Keep = true // one failed read proves nothing about an instance that ran; a creation that is rejected permanently is no read
 		return d

@@ -162,7 +162,7 @@ func (k *Keeper) lookFor(ctx context.Context, r provider.Request, now time.Time)
 
 // unread makes a deletion wait after a failed read, unless too many have failed.
 func (k *Keeper) unread(o Outcome, a attempt, wait time.Duration) Outcome {
-	if _, delayed := provider.IsDelayed(a.err); delayed || a.failures < neverThere {
+	if provider.IsDelayed(a.err) || a.failures < neverThere {
 		o.Unread, o.RequeueAfter = fmt.Sprintf("%s: %s: whether there is an instance is not known", k.options.Calls.Name, a.err), wait
 	}
 	return o

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -15,15 +16,11 @@ type CacheOptions struct {
 	Clock clock.PassiveClock
 }
 
-// Cache returns a Decorator that answers Get from memory: from the last result of Get, for one minute if the instance is Running or Stopped
-// and for 15 seconds otherwise, or from the result of Create if the instance is Creating. It stores 100,000 results and drops all of them
-// beyond that. It does not store errors, the absence of an instance, or that a new instance runs, because a provider may show it late.
-// Delete drops the result for its instance.
+// Cache returns a Decorator that answers Get from memory: from its last result, for 15 seconds. It stores 100,000 results and drops all of
+// them beyond that. It stores neither errors nor the absence of an instance, because a provider may show it late. Delete drops the result
+// for its instance.
 func Cache(o CacheOptions) Decorator {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	c := &cached{clock: o.Clock, entries: map[cacheKey]cacheEntry{}}
+	c := &cached{clock: cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{}), entries: map[cacheKey]cacheEntry{}}
 	return c.decorate
 }
 
@@ -42,26 +39,14 @@ type cached struct {
 	entries map[cacheKey]cacheEntry
 }
 
-// mostKept is the maximum number of stored results.
-const mostKept = 100_000
-
-// keptFor returns how long a result is used again.
-func keptFor(s State) time.Duration {
-	if s == Running || s == Stopped {
-		return time.Minute
-	}
-	return 15 * time.Second
-}
+const (
+	// mostKept is the maximum number of stored results, and keptFor how long a result is used again.
+	mostKept = 100_000
+	keptFor  = 15 * time.Second
+)
 
 func (c *cached) decorate(calls Calls) Calls {
-	create, get, remove := calls.Create, calls.Get, calls.Delete
-	calls.Create = func(ctx context.Context, r Request) (Instance, error) {
-		instance, err := create(ctx, r)
-		if err == nil && instance.State == Creating {
-			c.keep(r, instance)
-		}
-		return instance, err
-	}
+	get, remove := calls.Get, calls.Delete
 	calls.Get = func(ctx context.Context, r Request) (Instance, error) {
 		if kept, found := c.kept(r); found {
 			return kept, nil
@@ -97,7 +82,7 @@ func (c *cached) keep(r Request, instance Instance) {
 	if len(c.entries) >= mostKept {
 		clear(c.entries)
 	}
-	c.entries[cacheKey{r.Account, r.Token}] = cacheEntry{instance.clone(), c.clock.Now().Add(keptFor(instance.State))}
+	c.entries[cacheKey{r.Account, r.Token}] = cacheEntry{instance.clone(), c.clock.Now().Add(keptFor)}
 }
 
 func (c *cached) drop(r Request) {

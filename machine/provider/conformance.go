@@ -60,8 +60,6 @@ func Cases() []Case {
 	}
 }
 
-func (e Conformance) limit() time.Duration { return cmp.Or(e.Limit, 5*time.Minute) }
-
 // request returns a request for a new instance.
 func (e Conformance) request() Request {
 	r := e.Request
@@ -116,7 +114,8 @@ func (e Conformance) found(ctx context.Context, r Request, what string) (instanc
 
 // eventually calls a function until it is done. Errors are retried; the last one is part of the result.
 func (e Conformance) eventually(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, e.limit())
+	limit := cmp.Or(e.Limit, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		ok, err := done(ctx)
@@ -125,7 +124,7 @@ func (e Conformance) eventually(ctx context.Context, what string, done func(cont
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("waited %s for %s", e.limit(), what), err)
+			return errors.Join(fmt.Errorf("waited %s for %s", limit, what), err)
 		case <-clock.RealClock{}.After(cmp.Or(e.Pause, 2*time.Second)): // the cloud has no other clock
 		}
 	}

@@ -73,15 +73,13 @@ func ClassOf(err error) Class {
 	return Unavailable
 }
 
-// IsDelayed reports whether an error means that no request was made yet, and after which time it can be made.
-func IsDelayed(err error) (after time.Duration, delayed bool) {
-	if e, ok := errors.AsType[*Error](err); ok && e.Delayed {
-		return e.RetryAfter, true
-	}
-	return 0, false
+// IsDelayed reports whether an error means that no request was made yet.
+func IsDelayed(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Delayed
 }
 
-// retryAfter returns the provider's delay before the next request, or zero.
+// retryAfter returns the delay before the next request, or zero.
 func retryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter
@@ -112,8 +110,8 @@ func DefaultBackoff() Backoff {
 // After returns the delay after an error; failures is the number of errors in a row, from 1. spread, from 0 to 1, lengthens the delay by up
 // to a tenth, so that many Machines are not retried at once: use a random number. The provider's own RetryAfter is a lower bound.
 func (b Backoff) After(err error, failures int, spread float64) time.Duration {
-	if after, delayed := IsDelayed(err); delayed {
-		return after
+	if IsDelayed(err) {
+		return retryAfter(err)
 	}
 	class := ClassOf(err)
 	pause, found := b[class]

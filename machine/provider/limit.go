@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,15 +41,8 @@ type RateLimitOptions struct {
 // of the class RateLimited, the account makes no calls for the provider's RetryAfter, and then starts without a burst; other accounts
 // continue.
 func RateLimit(o RateLimitOptions) Decorator {
-	if o.PerSecond <= 0 {
-		o.PerSecond = 10
-	}
-	if o.Burst <= 0 {
-		o.Burst = 1
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.PerSecond, o.Burst = cmp.Or(max(0, o.PerSecond), 10), max(1, o.Burst)
+	o.Clock = cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{})
 	l := &limits{options: o, accounts: map[string]*account{}}
 	return Around(l.around)
 }
@@ -66,7 +60,6 @@ type account struct {
 	limiter *rate.Limiter
 	blocked time.Time // no calls before this time
 	turns   map[turn]time.Time
-	used    time.Time
 }
 
 // turn is a call that waits.
@@ -78,9 +71,8 @@ type turn struct {
 const (
 	// pauseLimited is how long an account makes no calls after an error of the class RateLimited without a RetryAfter.
 	pauseLimited = 10 * time.Second
-	// Unused turns, and accounts without calls, are removed after these times.
-	unusedTurn    = 10 * time.Minute
-	unusedAccount = time.Hour
+	// unusedTurn is how long a turn is kept for a call that is not made any more.
+	unusedTurn = 10 * time.Minute
 )
 
 func (l *limits) around(ctx context.Context, op Operation, r *Request, call func(context.Context) error) error {
@@ -89,7 +81,7 @@ func (l *limits) around(ctx context.Context, op Operation, r *Request, call func
 			"%s waits %s: the rate of this process is %g calls a second", op, wait.Round(time.Millisecond), l.options.PerSecond)}
 	}
 	err := call(ctx)
-	if _, delayed := IsDelayed(err); ClassOf(err) == RateLimited && !delayed {
+	if ClassOf(err) == RateLimited && !IsDelayed(err) {
 		l.block(r.Account, err)
 	}
 	return err
@@ -102,13 +94,12 @@ func (l *limits) wait(name string, of turn) time.Duration {
 	now := l.options.Clock.Now()
 	a := l.accounts[name]
 	if a == nil {
-		l.forgetUnused(now)
 		a = &account{limiter: rate.NewLimiter(rate.Limit(l.options.PerSecond), l.options.Burst), turns: map[turn]time.Time{}}
 		l.accounts[name] = a
 	}
-	a.used = now
 	at, waits := a.turns[of]
 	if !waits {
+		maps.DeleteFunc(a.turns, func(_ turn, at time.Time) bool { return now.Sub(at) > unusedTurn })
 		from := now
 		if a.blocked.After(from) {
 			from = a.blocked
@@ -133,19 +124,5 @@ func (l *limits) block(name string, err error) {
 		a.limiter = rate.NewLimiter(rate.Limit(l.options.PerSecond), l.options.Burst)
 		a.limiter.ReserveN(until, l.options.Burst)
 		clear(a.turns)
-	}
-}
-
-// forgetUnused removes turns and accounts that were unused for too long.
-func (l *limits) forgetUnused(now time.Time) {
-	for name, a := range l.accounts {
-		for of, at := range a.turns {
-			if now.Sub(at) > unusedTurn {
-				delete(a.turns, of)
-			}
-		}
-		if now.Sub(a.used) > unusedAccount && len(a.turns) == 0 {
-			delete(l.accounts, name)
-		}
 	}
 }

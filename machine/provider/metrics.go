@@ -72,7 +72,7 @@ func (m *Metrics) Decorator() Decorator {
 	return Around(func(ctx context.Context, op Operation, _ *Request, call func(context.Context) error) error {
 		began := m.clock.Now()
 		err := call(ctx)
-		if _, delayed := IsDelayed(err); delayed {
+		if IsDelayed(err) {
 			m.delayed.WithLabelValues(string(op)).Inc()
 			return err
 		}
