@@ -171,7 +171,7 @@ func (s *Scope) adopt(i *provider.Instance) {
 // a Machine of the same cluster ends the wait.
 func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	in := d.input(ctx, s)
-	holders, named, err := s.instanceHolders(ctx, in.Request.Token)
+	holders, err := s.instanceHolders(ctx, in.Request.Token)
 	if err != nil {
 		return s.Wait(contract.ReasonWaitingForInfrastructureDeletion, err.Error()), err
 	}
@@ -182,7 +182,7 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 	switch told := engine.HasStatus(s.Stored, contract.ConditionDeleting, metav1.ConditionTrue); {
 	case len(holders) > 0:
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
-		removal = d.keeper.Held(s.env.kind.GVK.Kind, value, named, s.env.frame.Finalizer, holders)
+		removal = d.keeper.Held(s.env.kind.GVK.Kind, value, s.env.frame.Finalizer, holders)
 	case !told && s.announces(provider.OpDelete):
 		wait := s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, "The instance is being deleted", time.Nanosecond)
 		wait.Checkpoint = true
@@ -199,9 +199,8 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 // instanceClaim is a Machine that claims an instance.
 type instanceClaim struct {
 	Machine types.NamespacedName
-	// Recorded: the Machine has recorded a Node. Elsewhere: it is of another cluster. Made: the Driver made the instance for it. Named: it has
-	// the provider ID; otherwise it was only found by its Token.
-	Recorded, Deleting, Elsewhere, Made, Named bool
+	// Recorded: the Machine has recorded a Node. Elsewhere: it is of another cluster. Made: the Driver made the instance for it.
+	Recorded, Deleting, Elsewhere, Made bool
 }
 
 // instanceClaims are the inputs of decideInstanceClaim.
@@ -235,33 +234,28 @@ func decideInstanceClaim(f instanceClaims) []string {
 	return holders
 }
 
-// instanceHolders returns the other Machines for which the instance is retained, and whether the first of them has its provider ID. The
-// token is this Machine's.
-func (s *Scope) instanceHolders(ctx context.Context, token string) (holders []string, named bool, err error) {
+// instanceHolders returns the other Machines for which the instance is retained. The token is this Machine's.
+func (s *Scope) instanceHolders(ctx context.Context, token string) ([]string, error) {
 	others, err := s.instanceClaims(ctx)
-	holders = decideInstanceClaim(instanceClaims{
+	return decideInstanceClaim(instanceClaims{
 		Recorded: s.State.Node.UID != "", Contested: isContested(s.Node.Outcome), Made: s.memory.instanceToken.Or("") == token, Others: others,
-	})
-	named = slices.ContainsFunc(others, func(c instanceClaim) bool { return c.Named && holders != nil && c.Machine.String() == holders[0] })
-	return holders, named, err
+	}), err
 }
 
 // decideNodeClaim decides about the Node of a Machine in deletion whose instance was not made for it; known: the Driver has reported the
 // instance's Token. Of the other Machines that claim the instance and are not being deleted, it returns the one for which the instance was
 // made (heldBy), or any of them until that is known (unclear).
 func decideNodeClaim(others []instanceClaim, known bool) (heldBy, unclear string) {
-	var names []string
 	for _, other := range others {
-		if name := other.Machine.String(); !other.Deleting {
-			if names = append(names, name); known && other.Made {
-				return name, ""
-			}
+		switch name := other.Machine.String(); {
+		case other.Deleting:
+		case known && other.Made:
+			return name, ""
+		case !known && (unclear == "" || name < unclear):
+			unclear = name
 		}
 	}
-	if known || len(names) == 0 {
-		return "", ""
-	}
-	return "", slices.Min(names)
+	return "", unclear
 }
 
 // claimNode leaves the Node of a Machine in deletion untouched, whichever Machine has recorded it, while another Machine has the instance
@@ -291,7 +285,6 @@ func (s *Scope) instanceClaims(ctx context.Context) (others []instanceClaim, err
 	if key == "" || !s.env.indexed || s.instanceGoing || s.InstanceGone || s.memory.instanceGone {
 		return nil, nil
 	}
-	named := true
 	claims := func(obj client.Object) {
 		var other contract.MachineState
 		at, going := client.ObjectKeyFromObject(obj), obj.GetDeletionTimestamp() != nil
@@ -303,11 +296,10 @@ func (s *Scope) instanceClaims(ctx context.Context) (others []instanceClaim, err
 			recorded = other.Node.UID != ""
 		}
 		made := token != "" && token == string(obj.GetUID())
-		others = append(others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made, named})
+		others = append(others, instanceClaim{at, recorded, going, s.env.clusterOf(&other) != s.cluster, made})
 	}
 	err = s.env.frame.Each(ctx, "", engine.ProviderIDKey(key), claims)
 	if token != "" && !slices.ContainsFunc(others, func(c instanceClaim) bool { return c.Made }) { // it may have lost the provider ID
-		named = false
 		err = errors.Join(err, s.env.frame.Each(ctx, "", tokenKey(token), claims))
 	}
 	return others, err

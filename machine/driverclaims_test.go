@@ -36,7 +36,7 @@ func TestACopyOfAMachineIsNotDeletedWithTheInstanceOfTheOriginal(t *testing.T) {
 	second := w.copied(m, "m2", contract.ReasonNodeClaimed)
 	w.Delete(second)
 	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	require.Contains(t, said, `default/m1 has spec.providerID "fake://1" too: delete that one as well`)
+	require.Contains(t, said, "default/m1 claims it too: delete that one as well")
 	w.isQuiet()
 	require.Len(t, w.listedInCloud(), 1)
 
@@ -68,7 +68,7 @@ func TestACopyIsNotDeletedWithTheInstanceOfAnOriginalThatHasLostItsProviderID(t 
 	})
 	w.Delete(second)
 	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	require.Contains(t, said, "default/m1 is there, for which it was made: delete that one as well")
+	require.Contains(t, said, "default/m1 claims it too: delete that one as well")
 	w.isQuiet()
 	require.Len(t, w.listedInCloud(), 1)
 
@@ -93,7 +93,7 @@ func TestACopyThatHasRecordedTheNodeOfTheOriginalLeavesItAlone(t *testing.T) {
 
 	w.Delete(second)
 	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	require.Contains(t, said, "default/m1 is there, for which it was made: delete that one as well")
+	require.Contains(t, said, "default/m1 claims it too: delete that one as well")
 	w.isQuiet()
 	require.False(t, w.node("m1").Spec.Unschedulable)
 	require.Contains(t, w.recorded(machine.EventNodeNotDrained, 1)[0].Note, "its instance was made for Machine default/m1")
@@ -131,7 +131,7 @@ func TestAMachineLeavesItsInstanceToACopyWithoutItsFinalizer(t *testing.T) {
 	w.Delete(m)
 	held := func() {
 		said := w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-		require.Contains(t, said, `default/m2 has spec.providerID "fake://1" too: delete that one as well`)
+		require.Contains(t, said, "default/m2 claims it too: delete that one as well")
 		require.Contains(t, said, "remove the value here and, where it comes back, the finalizer "+w.Get(m).GetFinalizers()[0])
 	}
 	held()
@@ -177,7 +177,7 @@ func TestAnInstanceIsNotDeletedWithACopyOfAnotherCluster(t *testing.T) {
 	second := copyOf("m2")
 	w.Delete(second)
 	said := w.conditionIs(second, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	require.Contains(t, said, `default/m1 has spec.providerID "fake://1" too`)
+	require.Contains(t, said, "default/m1 claims it too")
 	require.Len(t, instances(), 1)
 
 	t.Log("the copy does not hold the original, and nothing holds the copy when it is gone")
@@ -194,6 +194,6 @@ func TestAnInstanceStaysForAMachineThatCannotBeRead(t *testing.T) {
 	w.merge(second, map[string]any{"status": map[string]any{"phase": 1}})
 	w.Delete(m)
 	said := w.conditionIs(m, contract.ConditionDeleting, contract.ReasonWaitingForInfrastructureDeletion)
-	require.Contains(t, said, `default/m2 has spec.providerID "fake://1" too`)
+	require.Contains(t, said, "default/m2 claims it too")
 	require.Len(t, w.listedInCloud(), 1)
 }

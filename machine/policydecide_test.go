@@ -220,7 +220,7 @@ func TestStageFactsOfUnreadNodes(t *testing.T) {
 	}
 }
 
-func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
+func TestAWaitForUnreadNodesEndsWithALimitOrAnotherTry(t *testing.T) {
 	now := time.Unix(1000, 0)
 	unknown := errors.New("no idea")
 	for name, tc := range map[string]struct {
@@ -228,11 +228,9 @@ func TestAWaitForUnreadNodesEndsWithAnEventALimitOrAnotherTry(t *testing.T) {
 		limit time.Duration
 		want  Result
 	}{
-		"the first list of the own cluster": {want: Result{Stop: true, RequeueAfter: time.Second}},
-		"an event will tell":                {err: cluster.ErrNoCluster, want: Result{Stop: true}},
-		"an event will tell, or the limit": {err: cluster.ErrNoCluster, limit: time.Minute,
-			want: Result{Stop: true, RequeueAfter: 30 * time.Second}},
-		"the state cannot be read": {err: unknown, want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
+		"the first list of the own cluster": {want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
+		"there is no cluster":               {err: cluster.ErrNoCluster, want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
+		"the state cannot be read":          {err: unknown, want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
 		"the state cannot be read before the limit": {err: unknown, limit: 35 * time.Second,
 			want: Result{Stop: true, RequeueAfter: 5 * time.Second}},
 	} {
@@ -261,7 +259,7 @@ func TestAnInstanceThatSeveralMachinesNameIsDeletedWithTheOneThatAloneHasItsNode
 		return c
 	}
 	far := func(recorded, deleting bool) instanceClaim {
-		return instanceClaim{types.NamespacedName{Namespace: "far", Name: "a"}, recorded, deleting, true, false, true}
+		return instanceClaim{types.NamespacedName{Namespace: "far", Name: "a"}, recorded, deleting, true, false}
 	}
 	for name, tc := range map[string]struct {
 		facts instanceClaims

@@ -281,19 +281,17 @@ type Removal struct {
 	RequeueAfter time.Duration
 }
 
-// Held returns the Removal of an instance that is retained: at least one other object of the kind has the same value, which identifies it.
-// If named is false, the first of them does not have the value, but the instance was made for it. The object that has made the instance
-// gets its provider ID back, so a person who removes the ID must remove the finalizer too.
-func (k *Keeper) Held(kind, value string, named bool, finalizer string, holders []string) Removal {
-	who, why, here := holders[0], "has "+value+" too: delete that one as well, or remove the value there", "the value"
-	if !named {
-		why, here = "is there, for which it was made: delete that one as well", value
-	}
+// Held returns the Removal of an instance that is retained: at least one other object of the kind has the same value, which identifies it,
+// or the instance was made for it. The object that has made the instance gets its provider ID back, so a person who removes the ID must
+// remove the finalizer too.
+func (k *Keeper) Held(kind, value, finalizer string, holders []string) Removal {
+	who := holders[0]
 	if more := len(holders) - 1; more > 0 {
 		who += fmt.Sprintf(" (and %d more)", more)
 	}
-	return Removal{RequeueAfter: k.options.Poll, Message: fmt.Sprintf("The instance is not deleted while %s %s %s. To leave the instance to "+
-		"that one, remove %s here and, where it comes back, the finalizer %s", kind, who, why, here, finalizer)}
+	return Removal{RequeueAfter: k.options.Poll, Message: fmt.Sprintf("The instance with %s is not deleted while %s %s claims it too: "+
+		"delete that one as well, or remove the value there. To leave the instance to that one, remove the value here and, where it comes "+
+		"back, the finalizer %s", value, kind, who, finalizer)}
 }
 
 // Remove deletes the instance. Without a provider ID, one result that nothing is left does not end the deletion, because a new instance may

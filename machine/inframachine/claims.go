@@ -112,7 +112,7 @@ func (s *Scope) remove(ctx context.Context) (instance.Removal, error) {
 		if s.State.ProviderID == "" {
 			value = "the annotation " + contract.InstanceResumeAnnotation + " of this one"
 		}
-		return s.env.keeper.Held(s.env.kinds.InfraMachine.GVK.Kind, value, true, s.env.frame.Finalizer, holders), nil
+		return s.env.keeper.Held(s.env.kinds.InfraMachine.GVK.Kind, value, s.env.frame.Finalizer, holders), nil
 	}
 	removal := s.env.keeper.Remove(ctx, s.input(ctx))
 	if !removal.Gone {
