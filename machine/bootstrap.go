@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -36,22 +36,15 @@ func bootstrapStep(ctx context.Context, s *Scope) (Result, error) {
 	return Result{RequeueAfter: s.Bootstrap.RetryAfter}, nil
 }
 
-// ConditionCertificatesExpiryKnown is False on a control plane Machine while the annotation with the expiry time of its certificates
-// cannot be read, and absent otherwise. No step waits for it.
-const ConditionCertificatesExpiryKnown = "CertificatesExpiryKnown"
-
-// ReasonInvalidAnnotation is the reason of a condition about an annotation with an invalid value.
-const ReasonInvalidAnnotation = "InvalidAnnotation"
-
 // decideCertificates returns the time at which the certificates of a control plane Machine expire. The annotation of the Machine takes
 // precedence over the annotation of its bootstrap configuration. The stored time stays unchanged when the annotation is invalid or the
 // configuration could not be read. Rule: Cluster API's reconcileCertificateExpiry.
 func decideCertificates(stored time.Time, machine, config map[string]string, configUnread bool) (time.Time, error) {
-	said, found := machine[contract.CertificatesExpiryAnnotation]
+	value, found := machine[contract.CertificatesExpiryAnnotation]
 	of := "Machine"
 	if !found {
 		of = "bootstrap configuration"
-		said, found = config[contract.CertificatesExpiryAnnotation]
+		value, found = config[contract.CertificatesExpiryAnnotation]
 	}
 	switch {
 	case !found && configUnread:
@@ -59,32 +52,28 @@ func decideCertificates(stored time.Time, machine, config map[string]string, con
 	case !found:
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, said)
+	at, err := time.Parse(time.RFC3339, value)
 	if err != nil {
 		return stored, fmt.Errorf("the annotation %s of the %s is %q: want an RFC 3339 time such as 2027-01-31T12:00:00Z",
-			contract.CertificatesExpiryAnnotation, of, said)
+			contract.CertificatesExpiryAnnotation, of, value)
 	}
 	return at.UTC().Truncate(time.Second), nil
 }
 
 // certificatesStep stores the time at which the certificates of a control plane Machine expire. Workers have no expiry time.
-func certificatesStep(_ context.Context, s *Scope) (Result, error) {
+func certificatesStep(ctx context.Context, s *Scope) (Result, error) {
+	if _, controlPlane := s.State.Labels[contract.ControlPlaneLabel]; !controlPlane {
+		return Result{}, nil
+	}
 	var config map[string]string
 	if s.Bootstrap.Object != nil && !s.Bootstrap.Foreign {
 		config = s.Bootstrap.Object.GetAnnotations()
 	}
-	var err error
-	if _, controlPlane := s.State.Labels[contract.ControlPlaneLabel]; controlPlane {
-		var expire time.Time
-		unread := s.Bootstrap.Presence == external.Unread || s.Bootstrap.Presence == external.KindMissing
-		expire, err = decideCertificates(s.State.CertificatesExpire, s.State.Annotations, config, unread)
-		engine.Set(&s.State.CertificatesExpire, expire, &s.Update.CertificatesExpire)
+	unread := s.Bootstrap.Presence == external.Unread || s.Bootstrap.Presence == external.KindMissing
+	expire, err := decideCertificates(s.State.CertificatesExpire, s.State.Annotations, config, unread)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "It is not known when the certificates of a Machine expire")
 	}
-	switch _, said := engine.Find(s.Stored, ConditionCertificatesExpiryKnown); {
-	case err != nil:
-		s.Assert(engine.Condition(ConditionCertificatesExpiryKnown, metav1.ConditionFalse, ReasonInvalidAnnotation, err.Error()))
-	case said:
-		s.Update.RemoveConditions = append(s.Update.RemoveConditions, ConditionCertificatesExpiryKnown)
-	}
+	engine.Set(&s.State.CertificatesExpire, expire, &s.Update.CertificatesExpire)
 	return Result{}, nil
 }

@@ -69,7 +69,7 @@ const (
 // problems are the reasons that cause a Warning event when a condition changes to them. A missing object is a problem only while
 // the Machine is not being deleted.
 func problems(deleting bool) []string {
-	all := append(engine.Problems(), ReasonProviderIDMissing, ReasonInvalidAnnotation)
+	all := append(engine.Problems(), ReasonProviderIDMissing)
 	if !deleting {
 		all = append(all, contract.ReasonDeleted, ReasonNodeDeleted)
 	}

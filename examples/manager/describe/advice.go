@@ -87,7 +87,6 @@ func adviceOfStart() map[string]string {
 		contract.ReasonAmbiguousNode:            "delete the Nodes that have this provider ID and no kubelet",
 		contract.ReasonNodeClaimed:              "delete one of the Machines that have this provider ID",
 		contract.ReasonClusterDoesNotExist:      "create the Cluster of spec.clusterName, or run the manager with --clusters=never",
-		machine.ReasonInvalidAnnotation:         "correct the annotation that the message names",
 		machine.ReasonNotYetReported:            "wait for the kubelet's first report; then " + adviceInstance,
 		machine.ReasonNodeNotReady:              adviceInstance,
 		machine.ReasonNodeReadyUnknown:          adviceInstance,
