@@ -104,7 +104,9 @@ func validateKind(kind contract.Kind, o Options) error {
 // events. A pass that failed or found the Machine paused does not set the observed generation of the status, only those of conditions.
 // Rule: Cluster API's Machine controller.
 func flush(ctx context.Context, s *Scope, failed error) error {
-	if !s.Paused() {
+	if s.Paused() {
+		s.releaseIfPaused()
+	} else {
 		s.recordDeletion()
 	}
 	err := s.Flush(ctx, engine.Writing{Observes: failed == nil && !s.Paused(), Problems: problems(s.Deleting())})

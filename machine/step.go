@@ -152,15 +152,10 @@ func validateSteps(steps []Step) error {
 	})
 }
 
-// pauseStep ends the pass of a paused Machine. If the Machine or its Cluster requests the pause, queued evictions of its drain are
-// cancelled. A Cluster that is unread for a short time does not restart the drain.
+// pauseStep ends the pass of a paused Machine.
 func pauseStep(_ context.Context, s *Scope) (Result, error) {
 	s.Requeue(s.Cluster.ControlPlane.RetryAfter)
-	result, err := s.StopIfPaused()
-	if s.Deleting() && s.IsTrue(contract.ConditionPaused) {
-		s.releaseNode()
-	}
-	return result, err
+	return s.StopIfPaused()
 }
 
 // finalizerStep stores the finalizer, which retains the Machine until all its objects are gone. It must be stored before any other object

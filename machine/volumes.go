@@ -77,8 +77,7 @@ func (s *Scope) volumesMessage(why string) string {
 	return first + "\n" + why
 }
 
-// volumesEnded continues when the wait is over. It records the end if a pass waited, or if the record is written in this pass anyway;
-// otherwise no later pass needs it.
+// volumesEnded records that the wait is over.
 func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	switch {
 	case result.Stopped != drain.VolumesNotStopped:
@@ -87,8 +86,5 @@ func (s *Scope) volumesEnded(result runner.VolumesResult) {
 		s.tell(corev1.EventTypeNormal, EventVolumesDetached, actionDetachVolumes,
 			fmt.Sprintf("success waiting for node volumes detaching Machine's node %q", s.State.Node.Name))
 	}
-	_, writes := s.Update.Annotations[contract.DeletionAnnotation]
-	if writes || !s.begins(StepVolumes).IsZero() || result.Stopped != drain.VolumesNotStopped {
-		s.end(StepVolumes, s.Node.Node.UID)
-	}
+	s.end(StepVolumes, s.Node.Node.UID)
 }
