@@ -85,8 +85,7 @@ func (s *Scope) countControlPlane(ctx context.Context, cluster types.NamespacedN
 // liveControlPlane counts the same Machines in a list from the API server. A count of zero is confirmed once for each Machine.
 func (s *Scope) liveControlPlane(ctx context.Context, cluster types.NamespacedName) (int, error) {
 	gvk := s.env.kind.GVK
-	none := goneObject{gvk: gvk, name: types.NamespacedName{Namespace: cluster.Namespace, Name: controlPlaneKey(cluster)}}
-	if s.memory.gone[none] {
+	if s.memory.noControlPlane {
 		return 0, nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
@@ -102,9 +101,7 @@ func (s *Scope) liveControlPlane(ctx context.Context, cluster types.NamespacedNa
 			active++
 		}
 	}
-	if active == 0 {
-		s.memory.setGone(none)
-	}
+	s.memory.noControlPlane = active == 0
 	return active, nil
 }
 

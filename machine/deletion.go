@@ -79,17 +79,9 @@ func (s *Scope) waitFor(reason, message string, after time.Duration) Result {
 	return wait
 }
 
-// confirmGone is external.ConfirmAbsent with a memory, so that each object costs one request: an object that is gone stays gone.
+// confirmGone confirms with the API server that an object is gone, with one request for each object that is.
 func (s *Scope) confirmGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName) (bool, error) {
-	object := goneObject{gvk, key}
-	if s.memory.gone[object] {
-		return true, nil
-	}
-	gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, gvk, key)
-	if gone {
-		s.memory.setGone(object)
-	}
-	return gone, err
+	return s.memory.confirmOnce(gvk.String()+" "+key.String(), func() (bool, error) { return s.ConfirmAbsent(ctx, gvk, key) })
 }
 
 // confirmInfrastructureGone reports whether the infrastructure object is gone. An object that could not be read is not gone.

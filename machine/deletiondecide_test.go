@@ -147,13 +147,13 @@ func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {
 
 func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {
 	r := testReconciler(testKind(), Ports{}, Options{})
-	object, key := goneObject{name: types.NamespacedName{Name: "o"}}, types.NamespacedName{Name: "m"}
+	key := types.NamespacedName{Name: "m"}
 	m := r.memory.Of(key, "first")
-	m.setGone(object)
+	m.noControlPlane = true
 	m.requested.Add("u", "", time.Unix(1000, 0))
 	is := func(uid types.UID) []any {
 		m := r.memory.Of(key, uid)
-		return []any{m.gone[object], m.requested["u"].At.Unix()}
+		return []any{m.noControlPlane, m.requested["u"].At.Unix()}
 	}
 	require.Equal(t, []any{true, int64(1000)}, is("first"))
 	nothing := []any{false, time.Time{}.Unix()}
@@ -204,12 +204,12 @@ func TestInfrastructureThatARestoreBroughtBackIsDeletedAgain(t *testing.T) {
 func TestWhatIsRememberedOfADeletionEndsWithIt(t *testing.T) {
 	first := time.Unix(1000, 0)
 	for name, next := range map[string]time.Time{"none": {}, "another": first.Add(time.Second)} {
-		m, object := &recollection{}, goneObject{name: types.NamespacedName{Name: "o"}}
+		m := &recollection{}
 		m.observeDeletion(first)
-		m.setGone(object)
+		m.noControlPlane = true
 		m.requested.Add("u", "7", first)
 		m.observeDeletion(first.Local())
-		require.Equal(t, []any{true, true}, []any{m.gone[object], m.requested.Has("u")}, name)
+		require.Equal(t, []any{true, true}, []any{m.noControlPlane, m.requested.Has("u")}, name)
 		m.observeDeletion(next)
 		require.Equal(t, ofDeletion{requestedAt: next}, m.ofDeletion, name)
 		require.Zero(t, testing.AllocsPerRun(10, func() { m.observeDeletion(next) }), name)

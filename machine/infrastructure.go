@@ -172,7 +172,7 @@ func (s *Scope) failWithoutInfrastructure(ctx context.Context) error {
 	if s.State.FailureReason == f.Reason && s.State.FailureMessage == f.Message {
 		return nil
 	}
-	if gone, err := external.ConfirmAbsent(ctx, s.env.ports.APIReader, e.GVK, key); err != nil || !gone {
+	if gone, err := s.ConfirmAbsent(ctx, e.GVK, key); err != nil || !gone {
 		return err
 	}
 	s.recordFailure(f)

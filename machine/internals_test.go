@@ -21,7 +21,7 @@ func testReconciler(kind contract.Kind, ports Ports, options Options) *Reconcile
 		options.Clock = clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	}
 	return newReconciler(&frame{
-		Kind: kind, Ports: ports.Ports, Options: options.shared(), Writer: patch.NewWriter(ports.Client, options.Clock),
+		Kind: kind, Ports: ports.Ports, Options: options.Options, Writer: patch.NewWriter(ports.Client, options.Clock),
 	}, ports, options)
 }
 

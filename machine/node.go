@@ -90,20 +90,20 @@ func (s *Scope) confirmNoNode(ctx context.Context) {
 	if !s.NodesSynced || s.Infrastructure.Foreign || s.disowned() || !missing || ref.Name == "" {
 		return
 	}
-	gone := goneObject{gvk: corev1.SchemeGroupVersion.WithKind("Node"), name: types.NamespacedName{Namespace: string(ref.UID), Name: ref.Name}}
-	if s.memory.requested.Has(ref.UID) || s.memory.gone[gone] {
+	if s.memory.requested.Has(ref.UID) {
 		return
 	}
-	isGone, err := s.Workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
-		return isSameNode(live, identityOf(&s.State), s.env.options.Matching)
+	gone, err := s.memory.confirmOnce("Node "+ref.Name+" "+string(ref.UID), func() (bool, error) {
+		return s.Workload.IsGone(ctx, ref.Name, func(live *corev1.Node) bool {
+			return isSameNode(live, identityOf(&s.State), s.env.options.Matching)
+		})
 	})
 	switch {
-	case isGone:
-		s.memory.setGone(gone)
+	case gone:
 	case err != nil:
 		s.NodesSynced, s.NodesErr = false, err
 	default: // its event will follow
-		s.NodesSynced, s.nodesBehind = false, true
+		s.NodesSynced = false
 		s.NodesErr = fmt.Errorf("%w: Node %s exists, and its event has not come yet", cluster.ErrNotSynced, ref.Name)
 	}
 }
@@ -204,17 +204,13 @@ func (s *Scope) markOutdated(d *propagate.Desired) {
 // decideInterruptible reports whether a Node gets the label of an interruptible instance. While the infrastructure could not be read, the
 // label is not changed.
 func decideInterruptible(infrastructure external.Object, labelled bool) bool {
-	switch infrastructure.Presence {
-	case external.NotReferenced, external.Absent:
+	layout := contract.LayoutsOf(infrastructure.Contract).InfraMachine
+	switch {
+	case infrastructure.Presence == external.NotReferenced || infrastructure.Presence == external.Absent:
 		return false
-	case external.Unread, external.KindMissing:
-	case external.Present:
-		layout := contract.LayoutsOf(infrastructure.Contract).InfraMachine
-		if layout == nil || infrastructure.Object == nil {
-			break // set by a step of the embedder, which does not report it
-		}
-		said, _, err := layout.Interruptible.Get(infrastructure.Object.Object)
-		return said || (err != nil && labelled)
+	case infrastructure.Presence != external.Present || layout == nil || infrastructure.Object == nil: // or set by a step of the embedder
+		return labelled
 	}
-	return labelled
+	interruptible, _, err := layout.Interruptible.Get(infrastructure.Object.Object)
+	return interruptible || (err != nil && labelled)
 }

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
@@ -175,18 +174,9 @@ func finding(f corev1.NodeCondition) string {
 // unread returns why the Nodes could not be read.
 func (s *Scope) unread() string { return cluster.Unread(s.cluster, s.NodesErr) }
 
-// isTold reports whether an event will wake the Machine when its Nodes, which are unread, can be read.
-func (s *Scope) isTold() bool { return s.NodesErr != nil || s.cluster != types.NamespacedName{} }
-
-// nodesUnread returns the conditions of a Machine whose Nodes could not be read; keepUnread may restore the stored ones. It returns none,
-// so that the stored ones do not change, during the first connection or list of this process, and while the process is stopping.
+// nodesUnread returns the conditions of a Machine whose Nodes could not be read; keepUnread may restore the stored ones.
 func (s *Scope) nodesUnread() []metav1.Condition {
-	var down *cluster.NotConnectedError
-	early := !s.isTold() || errors.As(s.NodesErr, &down) && (down.Reason == cluster.ReasonConnecting || down.Reason == cluster.ReasonStopped)
-	_, found := s.Condition(contract.ConditionNodeReady)
 	switch {
-	case early && found:
-		return nil
 	case errors.Is(s.NodesErr, cluster.ErrNotConnected):
 		return bothOfNode(metav1.ConditionUnknown, contract.ReasonConnectionDown, s.unread())
 	case s.NodesErr != nil && !cluster.IsUnread(s.NodesErr):

@@ -88,12 +88,6 @@ func (o Options) withDefaults(kind contract.Kind) Options {
 	return o
 }
 
-// shared returns the options that all kinds have, with the part of the metrics that counts passes.
-func (o Options) shared() engine.Options {
-	o.Options.Metrics = o.Metrics.ofPasses()
-	return o.Options
-}
-
 type (
 	frame = engine.Frame[contract.MachineState, contract.MachineUpdate]
 	loop  = engine.Reconciler[contract.MachineState, contract.MachineUpdate, *Scope]
@@ -133,7 +127,9 @@ func New(kind contract.Kind, ports Ports, options Options) (*Reconciler, error) 
 	if engine.CheckKind("", kind) == nil {
 		wrong = append(wrong, validateKind(kind, options))
 	}
-	f, err := engine.NewFrame("machine reconciler", kind, contract.MachineFinalizer, ports.Ports, options.shared(), wrong...)
+	shared := options.Options
+	shared.Metrics = options.Metrics.ofPasses()
+	f, err := engine.NewFrame("machine reconciler", kind, contract.MachineFinalizer, ports.Ports, shared, wrong...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -59,12 +57,10 @@ type Scope struct {
 	// claimNode.
 	contested bool
 	heldBy    string
-	// nodesBehind: the recorded Node exists, and the index does not have it yet.
-	nodesBehind bool
-	matched     *corev1.Node         // the Node that this package's rules have found
-	cluster     types.NamespacedName // of the Node; zero for that of Ports.Workload
-	env         *Reconciler
-	memory      *recollection // the memory of this process about the Machine
+	matched   *corev1.Node         // the Node that this package's rules have found
+	cluster   types.NamespacedName // of the Node; zero for that of Ports.Workload
+	env       *Reconciler
+	memory    *recollection // the memory of this process about the Machine
 }
 
 // ObjectAs returns the Machine of a pass as the embedder's own type, and false when it has another type. It is a view and must not be
@@ -72,16 +68,6 @@ type Scope struct {
 func ObjectAs[T contract.Object](s *Scope) (T, bool) {
 	obj, ok := s.Object.(T)
 	return obj, ok
-}
-
-// Pause makes the rest of the pass treat the Machine as paused, and returns a Result that stops it. It sets the condition Paused, unless
-// the status is empty. Use True when a person or the Cluster requests the pause, which ends the drain of a Machine in deletion, and Unknown
-// when that cannot be determined. Call it from a step that replaces StepPaused, which otherwise sets Paused to False.
-func (s *Scope) Pause(status metav1.ConditionStatus, reason, message string) Result {
-	if status == metav1.ConditionTrue && s.Deleting() {
-		s.releaseNode()
-	}
-	return s.Scope.Pause(status, reason, message)
 }
 
 // SetDataSecretName records the name of the bootstrap data Secret.
@@ -166,8 +152,10 @@ type ofDeletion struct {
 	requestedAt time.Time
 	// gone and requested are about objects of the Machine, because caches are behind. An object that the API server confirmed as gone stays
 	// gone, and a deletion that it accepted is not requested again.
-	gone      map[goneObject]bool
+	gone      map[string]bool
 	requested engine.Deletions
+	// noControlPlane: the API server has listed no active Machine of the Cluster's control plane.
+	noControlPlane bool
 	// instanceGone: the Driver has reported that nothing is left of the instance.
 	instanceGone bool
 	// instanceToken is the Token of the instance, once the Driver has reported it: usually the UID of the Machine that it was made for.
@@ -200,24 +188,25 @@ func (m *recollection) tells(told []engine.Event, deleting bool) []engine.Event 
 	return fresh
 }
 
-// goneObject is an object that may be gone.
-type goneObject struct {
-	gvk  schema.GroupVersionKind
-	name types.NamespacedName
+// confirmOnce returns the result of a request that confirms that something is gone, and makes none for what is gone already.
+func (m *recollection) confirmOnce(what string, request func() (bool, error)) (bool, error) {
+	if m.gone[what] {
+		return true, nil
+	}
+	gone, err := request()
+	if gone {
+		if m.gone == nil {
+			m.gone = map[string]bool{}
+		}
+		m.gone[what] = true
+	}
+	return gone, err
 }
 
 // watchedNode is a Node whose pods or volumes are watched for a Machine, and the function that stops that.
 type watchedNode struct {
 	name    string
 	release func()
-}
-
-// setGone records that an object of a Machine in deletion is gone.
-func (m *recollection) setGone(object goneObject) {
-	if m.gone == nil {
-		m.gone = map[goneObject]bool{}
-	}
-	m.gone[object] = true
 }
 
 // watch records the Node that is watched from now on, and ends the drain of another one.

@@ -13,7 +13,6 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
-	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Stage is one stage of a deletion. A deletion processes its stages in the order of the list of steps, and checks each in every pass: a
@@ -239,6 +238,9 @@ func (s *Scope) stageFacts(stage Stage) stageFacts {
 	return f
 }
 
+// unreadRetry is the delay before another pass of a Machine in deletion whose Nodes could not be read.
+const unreadRetry = 10 * time.Second
+
 // waitForStage waits for what a stage needs, until an event, its limit or a retry. A limit counts from the start of the wait, even if it is
 // set later.
 func (s *Scope) waitForStage(stage Stage, f stageFacts, why string) (Result, error) {
@@ -253,12 +255,8 @@ func (s *Scope) waitForStage(stage Stage, f stageFacts, why string) (Result, err
 		why += s.waysOut(stage, f.Unread != "")
 	}
 	after := time.Duration(0)
-	switch {
-	case f.Unread == "":
-	case s.nodesBehind, s.NodesErr == nil && !s.isTold(): // the first list of the Nodes in the management cluster
-		after = external.AbsenceRetry
-	case s.NodesErr != nil && !cluster.IsUnread(s.NodesErr): // no event ends it
-		after = 10 * time.Second
+	if f.Unread != "" { // not every reason ends with an event
+		after = unreadRetry
 	}
 	return s.waitFor(stage.Reason, why, s.until(after, f.Started, f.Limit)), nil
 }

@@ -291,7 +291,7 @@ func TestADrainIsNotLeftOutBecauseOfWhatTheServerDidNotConfirm(t *testing.T) {
 	s.State.Deleting, s.care = s.Now, careDrainAndDelete
 	s.Infrastructure = external.Object{Ref: contract.Ref{Group: "g", Kind: "Infra", Name: "m"}, Presence: external.Absent,
 		GVK: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Infra"}}
-	s.env.ports.APIReader = interceptor.NewClient(nil, interceptor.Funcs{
+	s.env.frame.Ports.APIReader = interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return boom
 		},
@@ -329,7 +329,7 @@ func TestADeletionSaysWhatItWaitsForAndGoesOnWhenThatIsGone(t *testing.T) {
 				},
 				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return tc.takes },
 			})
-			s.env.ports.APIReader, s.env.frame.Ports.Client = server, server
+			s.env.frame.Ports.APIReader, s.env.frame.Ports.Client = server, server
 			got, err := s.deleteReferenced(t.Context(), tc.found, "", contract.ReasonWaitingForInfrastructureDeletion)
 			require.Equal(t, tc.fails, err != nil, err)
 			got.RequeueAfter = s.RequeueAfter()
