@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,7 +96,7 @@ func (u *unreliable) around(ctx context.Context, op cloud.Operation, r *cloud.Re
 	turn := u.limiter.ReserveN(now, 1)
 	if wait := turn.DelayFrom(now); wait > 0 {
 		turn.CancelAt(now)
-		return &cloud.Error{Class: cloud.RateLimited, Message: "the fake cloud allows no more calls now", RetryAfter: wait}
+		return &cloud.Error{Class: cloud.RateLimited, Err: errors.New("the fake cloud allows no more calls now"), RetryAfter: wait}
 	}
 	for _, deletion := range u.due(now) {
 		_, _ = u.driver.Delete(ctx, deletion) // the caller retries for instances that remain

@@ -145,7 +145,7 @@ func TestALimitSlowsAllMachinesOfItsCredentialsAndNoOthers(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
 	limited := provider.Around(func(ctx context.Context, _ provider.Operation, r *provider.Request, call func(context.Context) error) error {
 		if r.Account == "busy" && clock.Now().Minute() == 0 {
-			return &provider.Error{Class: provider.RateLimited, Message: "429", RetryAfter: time.Minute}
+			return &provider.Error{Class: provider.RateLimited, Err: errors.New("429"), RetryAfter: time.Minute}
 		}
 		return call(ctx)
 	})

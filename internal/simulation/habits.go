@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -145,7 +146,7 @@ func (h *habits) refuses(op cloud.Operation, r *cloud.Request) error {
 	}
 	h.world.seen[fmt.Sprintf("refusal %s %s", op, h.class)]++
 	left := h.of("").until[CloudRefuses].Sub(h.world.Now())
-	return &cloud.Error{Class: h.class, Message: "simulated: the cloud refuses", RetryAfter: left / 2}
+	return &cloud.Error{Class: h.class, Err: errors.New("simulated: the cloud refuses"), RetryAfter: left / 2}
 }
 
 // found are the instances that a request is about, as the store of the cloud has them: those with its provider ID or with its token.

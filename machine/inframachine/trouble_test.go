@@ -2,6 +2,7 @@ package inframachine_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -109,7 +110,7 @@ func TestALimitSlowsAllMachinesOfItsCredentialsAndNoOthers(t *testing.T) {
 		if r.Account == "busy" {
 			busy.Add(1)
 			refused.Add(1)
-			return &provider.Error{Class: provider.RateLimited, Message: "429", RetryAfter: time.Hour}
+			return &provider.Error{Class: provider.RateLimited, Err: errors.New("429"), RetryAfter: time.Hour}
 		}
 		return call(ctx)
 	})

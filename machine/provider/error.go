@@ -31,13 +31,11 @@ const (
 // Error is an error with a Class.
 type Error struct {
 	Class Class
-	// Message describes what happened and what a person can do, without secrets. Empty: the text of Err.
-	Message string
 	// RetryAfter is the provider's delay before the next request, or zero.
 	RetryAfter time.Duration
 	// Delayed: no request was made, because a limit of this process would be exceeded. It is not a failure: the caller waits for RetryAfter.
 	Delayed bool
-	// Err is the cause, or nil.
+	// Err describes what happened and what a person can do, without secrets. Nil: the text is the Class.
 	Err error
 }
 
@@ -48,15 +46,10 @@ func Errorf(class Class, format string, args ...any) error {
 
 // Error implements error.
 func (e *Error) Error() string {
-	switch {
-	case e.Message == "" && e.Err == nil:
+	if e.Err == nil {
 		return string(e.Class)
-	case e.Message == "":
-		return e.Err.Error()
-	case e.Err == nil:
-		return e.Message
 	}
-	return e.Message + ": " + e.Err.Error()
+	return e.Err.Error()
 }
 
 // Unwrap returns the cause.

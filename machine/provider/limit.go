@@ -23,7 +23,7 @@ func Timeout(limit time.Duration) Decorator {
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return err // the caller's context has ended
 		}
-		return &Error{Class: Unavailable, Message: fmt.Sprintf("%s: no answer within %s", op, limit), Err: err}
+		return Errorf(Unavailable, "%s: no answer within %s: %w", op, limit, err)
 	})
 }
 
@@ -77,7 +77,7 @@ const (
 
 func (l *limits) around(ctx context.Context, op Operation, r *Request, call func(context.Context) error) error {
 	if wait := l.wait(r.Account, turn{op, r.Token}); wait > 0 {
-		return &Error{Class: RateLimited, Delayed: true, RetryAfter: wait, Message: fmt.Sprintf(
+		return &Error{Class: RateLimited, Delayed: true, RetryAfter: wait, Err: fmt.Errorf(
 			"%s waits %s: the rate of this process is %g calls a second", op, wait.Round(time.Millisecond), l.options.PerSecond)}
 	}
 	err := call(ctx)

@@ -247,8 +247,7 @@ func TestErrorsHaveAClass(t *testing.T) {
 	require.ErrorIs(t, wrapped, cause)
 	require.EqualError(t, wrapped, "step: quota: boom")
 	require.EqualError(t, &provider.Error{Class: provider.Invalid}, "Invalid")
-	require.EqualError(t, &provider.Error{Class: provider.Invalid, Message: "size"}, "size")
-	require.EqualError(t, &provider.Error{Message: "size", Err: cause}, "size: boom")
+	require.EqualError(t, provider.Errorf(provider.Invalid, "size: %w", cause), "size: boom")
 }
 
 func TestTheWaitAfterAnErrorDependsOnItsClass(t *testing.T) {

@@ -314,7 +314,7 @@ func TestADeletionThatFailsIsRepeated(t *testing.T) {
 		fails   bool
 	}{
 		"a lock is a failure":      {errors.New("it has a lock"), true},
-		"a limit of calls is none": {&provider.Error{Class: provider.RateLimited, RetryAfter: time.Hour, Message: "later"}, false},
+		"a limit of calls is none": {&provider.Error{Class: provider.RateLimited, RetryAfter: time.Hour, Err: errors.New("later")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

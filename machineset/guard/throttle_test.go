@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestAThrottledAccountIsAskedAgainUntilEachListIsComplete(t *testing.T) {
 	var next time.Time
 	f, listed := clusters(t, 5, func(f *fleet, _ provider.Request) error {
 		if now := f.clock.Now(); now.Before(next) {
-			return &provider.Error{Class: provider.RateLimited, RetryAfter: next.Sub(now), Message: "a call a minute"}
+			return &provider.Error{Class: provider.RateLimited, RetryAfter: next.Sub(now), Err: errors.New("a call a minute")}
 		}
 		next = f.clock.Now().Add(time.Minute)
 		return nil
@@ -83,7 +84,7 @@ func TestARateThatIsNotEnoughForAllClustersGivesEachItsTurn(t *testing.T) {
 	calls := 0
 	f, listed := clusters(t, 2, func(*fleet, provider.Request) error {
 		if calls++; calls%2 == 0 {
-			return &provider.Error{Class: provider.RateLimited, RetryAfter: time.Hour, Message: "one list a pass"}
+			return &provider.Error{Class: provider.RateLimited, RetryAfter: time.Hour, Err: errors.New("one list a pass")}
 		}
 		return nil
 	})
