@@ -100,18 +100,14 @@ func (d *driver) input(ctx context.Context, s *Scope) instance.Input {
 }
 
 // announces reports whether a pass ends before a call of the Driver, which may take long, so that the status is stored first. A process
-// announces each call once. It announces a validation only if there is no status yet, and a creation only if the status is not that of an
-// earlier attempt.
+// announces each call once, and no validation after another call.
 func (s *Scope) announces(op provider.Operation) bool {
-	stored, _ := engine.Find(s.Stored, contract.ConditionInfrastructureReady)
-	attempted := stored.Status == metav1.ConditionFalse &&
-		!slices.Contains([]string{instance.ReasonInvalid, instance.ReasonWaitingForData}, stored.Reason)
-	said := s.memory.announced == op || op == provider.OpValidate && (s.memory.announced != "" || s.State.Phase != "") ||
-		op == provider.OpCreate && attempted
-	if !said {
-		s.memory.announced = op
+	before := s.memory.announced
+	if before == op || op == provider.OpValidate && before != "" {
+		return false
 	}
-	return !said
+	s.memory.announced = op
+	return true
 }
 
 // run creates or reads the instance and copies its values to the Machine. A new provider ID is stored before anything else happens, because

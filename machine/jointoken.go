@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -122,12 +123,7 @@ func (t JoinTokens) issue(ctx context.Context, s *Scope) (userdata.Secret, error
 // unlogged prevents client-go from logging the bodies of requests at high verbosity.
 func unlogged(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-func (t JoinTokens) life() time.Duration {
-	if t.Life <= 0 {
-		return time.Hour
-	}
-	return t.Life
-}
+func (t JoinTokens) life() time.Duration { return cmp.Or(max(0, t.Life), time.Hour) }
 
 // renew extends the life of a token when half of it is over.
 func (t JoinTokens) renew(ctx context.Context, s *Scope, secret *corev1.Secret) error {

@@ -130,7 +130,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // Label values for objects without a value.
 const (
 	labelNone       = "none"       // there is no value
-	labelUnreadable = "unreadable" // the object does not match its kind
+	labelUnreadable = "unreadable" // as a phase: the object does not match its kind
 )
 
 // providerOf is the default of MetricsOptions.Provider. A class is no provider: its name is the name of an object. A provider ID without a
@@ -211,10 +211,7 @@ func (m *Metrics) countMachines(ctx context.Context, r *Reconciler, byPhase, byP
 			return
 		}
 		if r.kind.Adapter.Read(obj, &state) != nil {
-			state = contract.MachineState{} // a failed read may leave any content
-			byPhase[labelUnreadable]++
-			byProvider[labelUnreadable]++
-			return
+			state = contract.MachineState{Phase: labelUnreadable} // a failed read may leave any content
 		}
 		byPhase[cmp.Or(state.Phase, labelNone)]++
 		byProvider[cmp.Or(m.provider(&state), labelNone)]++
@@ -237,7 +234,6 @@ func countReplicas(ctx context.Context, sources []deploymentSource) (map[string]
 		err := engine.EachObject(list, func(obj client.Object) {
 			if source.kind.Adapter.Read(obj, &state) != nil {
 				state = contract.MachineDeploymentState{} // a failed read may leave any content
-				return
 			}
 			byState["desired"] += int(state.Replicas.Or(0))
 			if scale.FreezingOf(source.kind.GVK.Group, &state.Metadata, nil) != scale.NotFrozen {

@@ -206,7 +206,7 @@ func TestMachinesAreCountedByPhaseAndProvider(t *testing.T) {
 		"machinist_machines{controller=x}{phase=Pending}": 1, "machinist_machines{controller=x}{phase=none}": 1,
 		"machinist_machines{controller=x}{phase=unreadable}": 1, "machinist_machines{controller=x}{phase=Running}": 1,
 		"machine_controller_machines_total{controller=x}{provider=AWSMachine}": 3,
-		"machine_controller_machines_total{controller=x}{provider=unreadable}": 1,
+		"machine_controller_machines_total{controller=x}{provider=none}":       1,
 	}
 	require.Empty(t, cmp.Diff(want, got))
 }

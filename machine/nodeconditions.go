@@ -152,12 +152,11 @@ func nodeHealthy(node *corev1.Node) metav1.Condition {
 
 // conditionOf returns a condition of a Node, with an empty status if the Node does not have it.
 func conditionOf(node *corev1.Node, t corev1.NodeConditionType) corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == t {
-			return node.Status.Conditions[i]
-		}
+	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == t })
+	if at < 0 {
+		return corev1.NodeCondition{Type: t}
 	}
-	return corev1.NodeCondition{Type: t}
+	return node.Status.Conditions[at]
 }
 
 // finding describes a condition of a Node that does not have its expected status.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -112,17 +113,14 @@ type Wiring struct {
 //
 // Leader election needs additional rights on Leases, and your own steps may need others.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{engine.PolicyRules(engine.Wiring{
-		Own: engine.Resource(w.Kind, w.Resource), StatusSubresource: w.Kind.StatusSubresource, References: w.References, Read: w.ControlPlanes,
-		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
-	})}
-	for _, ref := range w.Deployments {
-		lists = append(lists, []rbacv1.PolicyRule{engine.Rule(ref, "list", "watch")})
-	}
+	read := slices.Concat(w.ControlPlanes, w.Deployments)
 	if w.DrainRules {
-		lists = append(lists, engine.ReadRules(schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"}))
+		read = append(read, schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"})
 	}
-	return contract.MergePolicyRules(lists...)
+	return engine.PolicyRules(engine.Wiring{
+		Own: engine.Resource(w.Kind, w.Resource), StatusSubresource: w.Kind.StatusSubresource, References: w.References, Read: read,
+		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
+	})
 }
 
 // NodePolicyRules returns the rights that a Reconciler needs in the cluster of the Nodes, which is the cluster of the Machines or a
