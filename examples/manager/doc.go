@@ -82,10 +82,10 @@
 // --driver-kubeconfig, of another one.
 //
 // The driver has the credentials of the manager, or with --driver-credentials a token of its own: from a Secret, the environment or a
-// metadata service, the first that exists, or from the Secret of a class. A token is read for each call, so it can be replaced at any time;
-// that of a metadata service is used for a minute. A Machine whose token is missing or refused names the place in its condition
-// InfrastructureReady, and is tried again within ten minutes. --print-rbac grants to get that one Secret, and with class those of the
-// namespaces. The token's user needs the rights on Nodes, which the manager then does not.
+// metadata service, the first that exists, or from the Secret of a class. A token is read for each call, so it can be replaced at any time.
+// A Machine whose token is missing or refused names the place in its condition InfrastructureReady, and is tried again within ten minutes.
+// --print-rbac grants to get that one Secret, and with class those of the namespaces. The token's user needs the rights on Nodes, which the
+// manager then does not.
 //
 // # Install
 //
