@@ -63,7 +63,7 @@ func (d *Decision) Condition(kind string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: d.Status, Reason: d.Reason, Message: d.Message}
 }
 
-func (d *Decision) say(status metav1.ConditionStatus, reason, message string) {
+func (d *Decision) set(status metav1.ConditionStatus, reason, message string) {
 	d.Status, d.Reason, d.Message = status, reason, message
 }
 
@@ -84,30 +84,30 @@ func Decide(f Facts) Decision {
 	d := Decision{Adopt: noderef.ValidProviderID(f.Instance.ProviderID)}
 	switch f.Instance.State {
 	case provider.Creating:
-		d.say(metav1.ConditionFalse, ReasonCreating, withCause("The instance is being created", f.Instance.Message))
+		d.set(metav1.ConditionFalse, ReasonCreating, withCause("The instance is being created", f.Instance.Message))
 	case provider.Stopped:
 		d.Off = true
-		d.say(metav1.ConditionFalse, ReasonStopped, withCause("The instance is off", f.Instance.Message))
+		d.set(metav1.ConditionFalse, ReasonStopped, withCause("The instance is off", f.Instance.Message))
 	case provider.Deleting:
 		d.Going = true
-		d.say(metav1.ConditionFalse, ReasonGone, withCause("The instance is being deleted", f.Instance.Message))
+		d.set(metav1.ConditionFalse, ReasonGone, withCause("The instance is being deleted", f.Instance.Message))
 	case provider.Failed:
 		d.FailureReason = ReasonFailed
 		d.FailureMessage = withCause("The provider reports that the instance cannot run; delete the Machine, or repair the instance",
 			f.Instance.Message)
-		d.say(metav1.ConditionFalse, ReasonFailed, d.FailureMessage)
+		d.set(metav1.ConditionFalse, ReasonFailed, d.FailureMessage)
 	default:
 		if !d.Adopt {
-			d.say(metav1.ConditionFalse, ReasonProviderIDMissing, fmt.Sprintf(
+			d.set(metav1.ConditionFalse, ReasonProviderIDMissing, fmt.Sprintf(
 				"driver %s reports an instance with the provider ID %q, which names none: the driver must set it", f.Driver, f.Instance.ProviderID))
 			return d
 		}
 		if !f.Recorded { // the instance of a creation's result exists, and reads may still miss it
-			d.say(metav1.ConditionFalse, ReasonCreating, "The instance was made, and has yet to be seen")
+			d.set(metav1.ConditionFalse, ReasonCreating, "The instance was made, and has yet to be seen")
 			return d
 		}
 		d.Provisioned = true
-		d.say(metav1.ConditionTrue, contract.ReasonReady, "")
+		d.set(metav1.ConditionTrue, contract.ReasonReady, "")
 	}
 	return d
 }
@@ -119,12 +119,12 @@ func decideError(f Facts) (d Decision) {
 		d.Keep = true // one failed read proves nothing about an instance that ran; a creation that is rejected permanently is no read
 		return d
 	case delayed:
-		d.say(metav1.ConditionFalse, ReasonWaitingForRate, "Waiting for a turn: the rate of calls to "+f.Driver+" is limited")
+		d.set(metav1.ConditionFalse, ReasonWaitingForRate, "Waiting for a turn: the rate of calls to "+f.Driver+" is limited")
 		return d
 	case class == provider.NotFound && (f.Provisioned || f.Recorded && f.Failures >= neverThere):
 		d.Gone = true
 		d.FailureReason, d.FailureMessage = ReasonGone, "The instance no longer exists: delete the Machine"
-		d.say(metav1.ConditionFalse, ReasonGone, d.FailureMessage)
+		d.set(metav1.ConditionFalse, ReasonGone, d.FailureMessage)
 		return d
 	}
 	reason, status := string(class), metav1.ConditionFalse
@@ -134,7 +134,7 @@ func decideError(f Facts) (d Decision) {
 	if f.Recorded {
 		status = metav1.ConditionUnknown // the instance may still run
 	}
-	d.say(status, reason, fmt.Sprintf("%s: %s", f.Driver, f.Err)+adviceOn(class, f.Recorded))
+	d.set(status, reason, fmt.Sprintf("%s: %s", f.Driver, f.Err)+adviceOn(class, f.Recorded))
 	return d
 }
 

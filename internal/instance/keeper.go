@@ -131,7 +131,7 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	k.attempts.remember(key, a, in.Now)
 	if waits { // an event wakes the Machine
 		o := Outcome{Valid: true}
-		o.say(metav1.ConditionFalse, ReasonWaitingForData, "Waiting for the bootstrap data")
+		o.set(metav1.ConditionFalse, ReasonWaitingForData, "Waiting for the bootstrap data")
 		return o, nil
 	}
 	facts.Failures = a.counted()
@@ -186,7 +186,7 @@ func (k *Keeper) early(err error, key attemptKey, a attempt, now time.Time) Outc
 	o.Announced, o.RequeueAfter = true, time.Nanosecond
 	if a.valid {
 		o.Keep = false
-		o.say(metav1.ConditionFalse, ReasonCreating, "The instance is being created")
+		o.set(metav1.ConditionFalse, ReasonCreating, "The instance is being created")
 	}
 	return o
 }
@@ -195,7 +195,7 @@ func (k *Keeper) early(err error, key attemptKey, a attempt, now time.Time) Outc
 func withoutInput(in Input, err error) Outcome {
 	o := Outcome{Decision: Decision{Keep: in.Provisioned}, Valid: in.Request.ProviderID != ""}
 	if !o.Keep {
-		o.say(metav1.ConditionUnknown, ReasonNoInput, err.Error())
+		o.set(metav1.ConditionUnknown, ReasonNoInput, err.Error())
 	}
 	return o
 }
