@@ -52,7 +52,7 @@ func Cases() []Case {
 		{"a deletion needs no specification", "it may have become invalid, or its class be gone", deletesBare},
 		{"a deletion leaves other instances alone, also those with the same name", "names are used again", deletesOne},
 		{"an invalid specification makes nothing and is Invalid", "it is created again when the specification changes", refuses},
-		{"a validation makes nothing and agrees with create", "a Machine says what is wrong before it costs a call", validates},
+		{"a validation makes nothing and agrees with create", "a Machine reports what is wrong before it costs a call", validates},
 		{"defaults are added once, and change no input", "a defaulted specification would differ in each pass", defaults},
 		{"a list has the instances of its cluster with their tokens, and no others", "instances without a Machine are found by it", lists},
 		{"a call whose context has ended makes nothing", "a process that stops must stop", stops},

@@ -128,7 +128,7 @@ func deletes(ctx context.Context, e Conformance) error {
 	}
 	r.ProviderID = made.ProviderID
 	if still, err := e.Driver.Get(ctx, r); ClassOf(err) != NotFound {
-		return errors.Join(fmt.Errorf("delete said that the instance is gone, and get finds it %s", still.State), err)
+		return errors.Join(fmt.Errorf("delete reported that the instance is gone, and get finds it %s", still.State), err)
 	}
 	return nil
 }
