@@ -95,7 +95,7 @@ func conditionsStep(_ context.Context, s *Scope) (Result, error) {
 	}
 	s.keepUnread()
 	s.assertDeleting()
-	if _, said := engine.Find(s.Asserted, contract.ConditionUpdating); !said {
+	if _, found := engine.Find(s.Asserted, contract.ConditionUpdating); !found {
 		s.Assert(decideUpdating(&s.State))
 	}
 	s.assertMissing()

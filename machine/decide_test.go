@@ -203,7 +203,7 @@ func TestTheWaitForANodeThatIsDeletedHasALimit(t *testing.T) {
 			result, err := deleteNodeStage().run(t.Context(), s)
 			require.NoError(t, err)
 			require.Equal(t, tc.gives, !result.Stop, "it is given up")
-			require.Equal(t, tc.gives, len(s.told) > 0)
+			require.Equal(t, tc.gives, len(s.events) > 0)
 			require.Equal(t, tc.asks, !asked && s.memory.requested.Has("n-uid"), "it is asked for")
 		})
 	}

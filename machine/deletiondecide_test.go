@@ -104,7 +104,7 @@ func TestAFailedAttemptToDeleteANodeIsRecordedAndMadeAgainUntilItsLimit(t *testi
 				s.deletion = record(begun(StepDeleteNode, tc.started))
 			}
 			result, err := deleteNodeStage().run(t.Context(), s)
-			require.Equal(t, tc.want, outcome{Again: result.RequeueAfter, Started: s.begins(StepDeleteNode), Told: len(s.told), Fails: err != nil,
+			require.Equal(t, tc.want, outcome{Again: result.RequeueAfter, Started: s.begins(StepDeleteNode), Told: len(s.events), Fails: err != nil,
 				Asked: s.memory.requested.Has("n-uid")})
 		})
 	}
@@ -123,7 +123,7 @@ func TestANodeThatCouldNotBeReadForLongIsDeletedWhenItCan(t *testing.T) {
 	result, err := deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, Result{Stop: true, RequeueAfter: engine.ConflictRetry}, result, "it was lost again")
-	require.Empty(t, s.told)
+	require.Empty(t, s.events)
 	s.Workload, s.NodesSynced, s.NodesErr = deletingNode(now, 0, nil, nil).Workload, true, nil
 	_, err = deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestANodeThatWasAskedToGoIsNotAskedAgain(t *testing.T) {
 	result, err = deleteNodeStage().run(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, Result{}, result)
-	require.Len(t, s.told, 1)
+	require.Len(t, s.events, 1)
 }
 
 func TestWhatIsKnownOfADeletionIsThatOfOneMachine(t *testing.T) {

@@ -27,7 +27,7 @@ func drainStage() Stage {
 		Name: StepDrain, Reason: contract.ReasonDrainingNode, Excluded: (*Scope).whyNotDrained, Limit: (*Scope).drainLimit,
 		Needs: (*Scope).drainNeeds, Run: drainNode, done: (*Scope).isDrained, care: true, nodes: true,
 		confirm: (*Scope).confirmForNode, left: EventNodeNotDrained, failed: EventDrainFailed, action: actionDrainNode,
-		failure: "error draining Machine's node %q: %s: the deletion goes on without",
+		failure: "error draining Machine's node %q: %s: the deletion continues without",
 		exits:   "set the annotation " + contract.ExcludeDrain + " or a timeout of the drain",
 	}
 }
@@ -125,7 +125,7 @@ func (s *Scope) nodeDoubt() string {
 		return ambiguous(s.Node, s.State.ProviderID)
 	case noderef.NoProviderID:
 		if s.disowned() {
-			return "Node " + s.State.Node.Name + " is recorded, and the Machine has no provider ID, so nothing says that the Node " +
+			return "Node " + s.State.Node.Name + " is recorded, and the Machine has no provider ID, so nothing shows that the Node " +
 				"is still its own: give it back its provider ID, which its contract.Kind has to write and read"
 		}
 	case noderef.Unknown, noderef.NotFound, noderef.Matched, noderef.Readopted:
@@ -179,14 +179,14 @@ func (s *Scope) drain(ctx context.Context) (Result, error) {
 		return s.nodeFailed(contract.ReasonDrainingNode, err.Error(), "drain", err)
 	}
 	if result.Event != nil {
-		s.tell(corev1.EventTypeWarning, EventNodeUncordoned, actionDrainNode, "Node "+s.Node.Node.Name+": "+result.Event.Message)
+		s.addEvent(corev1.EventTypeWarning, EventNodeUncordoned, actionDrainNode, "Node "+s.Node.Node.Name+": "+result.Event.Message)
 	}
 	if !result.Done {
 		message := fmt.Sprintf("Drain not completed yet (started at %s):\n%s", s.begins(StepDrain).Format(time.RFC3339), result.Message)
 		return s.waitFor(contract.ReasonDrainingNode, strings.TrimSpace(message), result.RequeueAfter), nil
 	}
 	s.end(StepDrain, s.Node.Node.UID)
-	s.tell(corev1.EventTypeNormal, EventNodeDrained, actionDrainNode, fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name))
+	s.addEvent(corev1.EventTypeNormal, EventNodeDrained, actionDrainNode, fmt.Sprintf("success draining Machine's node %q", s.State.Node.Name))
 	return Result{}, nil
 }
 

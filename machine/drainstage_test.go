@@ -84,7 +84,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 		"a limit that was shortened meanwhile has passed": {
 			volumes: attachedTo{result: some}, began: began, limit: time.Second,
 			want: outcome{Told: []string{`Warning FailedWaitForVolumeDetach error waiting for node volumes detaching Machine's node "n": ` +
-				"not completed within 1s: the deletion goes on without"}}},
+				"not completed within 1s: the deletion continues without"}}},
 		"it was, and is not any more": {
 			volumes: attachedTo{result: runner.VolumesResult{Done: true}}, began: began,
 			want: outcome{Detached: true, Released: 1,
@@ -105,11 +105,11 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 				Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread": {
 			unread: true, want: outcome{Result: Result{Stop: true, RequeueAfter: unreadRetry}, Began: contract.SetTo(now),
-				Message: cluster.ErrNotConnected.Error() + "; to go on without, " + volumesStage().exits}},
+				Message: cluster.ErrNotConnected.Error() + "; to continue without, " + volumesStage().exits}},
 		"the Nodes are unread, and there is a limit": {
 			unread: true, limit: 5 * time.Second,
 			want: outcome{Result: Result{Stop: true, RequeueAfter: 5 * time.Second}, Began: contract.SetTo(now),
-				Message: cluster.ErrNotConnected.Error() + "; to go on without, " + volumesStage().exits}},
+				Message: cluster.ErrNotConnected.Error() + "; to continue without, " + volumesStage().exits}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scopeWithVolumes(&tc.volumes, now, tc.limit)
@@ -127,7 +127,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			deleting, _ := engine.Find(s.Asserted, contract.ConditionDeleting)
 			got := outcome{Result: result, Began: s.Update.VolumeDetachStarted, Detached: s.deletion.HasEnded(StepVolumes, "n-uid"),
 				Message: deleting.Message, Released: tc.volumes.released}
-			for _, e := range s.told {
+			for _, e := range s.events {
 				got.Told = append(got.Told, e.Kind+" "+e.Reason+" "+e.Note)
 			}
 			require.Empty(t, cmp.Diff(tc.want, got, cmp.AllowUnexported(contract.Change[time.Time]{})))

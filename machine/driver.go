@@ -46,9 +46,9 @@ type DriverOptions struct {
 // WithDriver returns steps in which a Driver takes the place of the infrastructure object: StepInfrastructure creates and reads the
 // instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. When the Driver rejects a
 // specification, the condition InfrastructureReady reports it, and the Driver is called again when the specification or its credentials
-// change, or after ten minutes. New reports missing options. WithDriver does not store Instance.Resume: the Driver finds the instance by its Token until the
-// provider ID is recorded. As with an infrastructure object, the Node of a Machine in deletion is not drained when the instance is already
-// being deleted.
+// change, or after ten minutes. New reports missing options. WithDriver does not store Instance.Resume: the Driver finds the instance by its
+// Token until the provider ID is recorded. As with an infrastructure object, the Node of a Machine in deletion is not drained when the
+// instance is already being deleted.
 //
 // If several Machines of a cluster have the provider ID of an instance, as after a Machine was copied, the instance is deleted with the
 // Machine that alone has recorded its Node. Otherwise it is retained until all of them are being deleted, or only one of them has the
@@ -175,11 +175,11 @@ func (d *driver) remove(ctx context.Context, s *Scope) (Result, error) {
 		holders = []string{s.heldBy}
 	}
 	var removal instance.Removal
-	switch told := engine.HasStatus(s.Stored, contract.ConditionDeleting, metav1.ConditionTrue); {
+	switch reported := engine.HasStatus(s.Stored, contract.ConditionDeleting, metav1.ConditionTrue); {
 	case len(holders) > 0:
 		value := fmt.Sprintf("spec.providerID %q", s.State.ProviderID)
 		removal = d.keeper.Held(s.env.kind.GVK.Kind, value, s.env.frame.Finalizer, holders)
-	case !told && s.announces(provider.OpDelete):
+	case !reported && s.announces(provider.OpDelete):
 		wait := s.waitFor(contract.ReasonWaitingForInfrastructureDeletion, "The instance is being deleted", time.Nanosecond)
 		wait.Checkpoint = true
 		return wait, nil
@@ -268,7 +268,7 @@ func (s *Scope) claimNode(ctx context.Context, token string) error {
 		s.care, s.careReason = careNone, "its instance was made for Machine "+heldBy
 	}
 	if s.contested = unclear != ""; s.contested {
-		s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has yet to say whose it is, see condition %s; or remove "+
+		s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has not reported yet whose it is, see condition %s; or remove "+
 			"the provider ID from one of them", unclear, contract.ConditionInfrastructureReady)
 	}
 	return err

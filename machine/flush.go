@@ -116,15 +116,15 @@ func flush(ctx context.Context, s *Scope, failed error) error {
 		})
 	}
 	if err == nil {
-		s.Record(s.memory.tells(s.told, s.Deleting())...)
+		s.Record(s.memory.newEvents(s.events, s.Deleting())...)
 	}
 	return err
 }
 
-// tell adds an event of this pass, for a completed action or a final decision. It is recorded at the end of the pass. An event that every
-// pass adds is recorded once.
-func (s *Scope) tell(kind, reason, action, note string) {
-	if e := (engine.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.told, e) {
-		s.told = append(s.told, e)
+// addEvent adds an event of this pass, for a completed action or a final decision. It is recorded at the end of the pass. An event that
+// every pass adds is recorded once.
+func (s *Scope) addEvent(kind, reason, action, note string) {
+	if e := (engine.Event{Kind: kind, Reason: reason, Action: action, Note: note}); !slices.Contains(s.events, e) {
+		s.events = append(s.events, e)
 	}
 }

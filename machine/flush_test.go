@@ -185,7 +185,7 @@ func TestAnEventIsRecordedOnceWhileAStatusWaits(t *testing.T) {
 			s.setPhase(phase)
 		}
 		if tells {
-			s.tell("Normal", "Reason", "Act", "it happened")
+			s.addEvent("Normal", "Reason", "Act", "it happened")
 		}
 		attached(s)
 		require.NoError(t, flush(t.Context(), s, nil))
@@ -216,7 +216,7 @@ func TestFlush(t *testing.T) {
 			s.env = env
 			attached(s)
 			s.ChangeAnnotation("example.com/changed", contract.SetTo("yes"))
-			s.tell("Normal", "Reason", "Act", "it happened")
+			s.addEvent("Normal", "Reason", "Act", "it happened")
 			return flush(t.Context(), s, nil)
 		}
 		require.Error(t, pass(refusesAll{}))
@@ -317,8 +317,8 @@ func TestNodeIsNew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scope{Scope: base{State: contract.MachineState{Node: tc.have}}}
-			if s.SetNode(tc.set); (len(s.told) > 0) != tc.want {
-				t.Errorf("want an event: %t, got %v", tc.want, s.told)
+			if s.SetNode(tc.set); (len(s.events) > 0) != tc.want {
+				t.Errorf("want an event: %t, got %v", tc.want, s.events)
 			}
 		})
 	}
@@ -353,10 +353,10 @@ func TestWhatAPassTellsIsRecordedOnce(t *testing.T) {
 				memory.observeDeletion(deleted)
 				s := &Scope{}
 				for _, reason := range p.tells {
-					s.tell("Normal", reason, "Act", "note")
-					s.tell("Normal", reason, "Act", "note") // a step that is called twice
+					s.addEvent("Normal", reason, "Act", "note")
+					s.addEvent("Normal", reason, "Act", "note") // a step that is called twice
 				}
-				require.Empty(t, cmp.Diff(p.want, reasonsOf(memory.tells(s.told, !deleted.IsZero()))), "pass %d", i)
+				require.Empty(t, cmp.Diff(p.want, reasonsOf(memory.newEvents(s.events, !deleted.IsZero()))), "pass %d", i)
 			}
 		})
 	}

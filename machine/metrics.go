@@ -37,11 +37,11 @@ import (
 // The metrics:
 //
 //	machine_controller_machines_total{controller,provider}: gauge
-//		Machines that are looked after, by what provides their machine.
+//		Machines that are reconciled, by what provides their machine.
 //	machine_controller_machine_deployment_replicas{controller,state}: gauge
 //		Replicas of all MachineDeployments: desired, actual, ready and available, and those that frozen ones desire.
 //	machinist_machines{controller,phase}: gauge
-//		Machines that are looked after, by the phase in their status.
+//		Machines that are reconciled, by the phase in their status.
 type Metrics struct {
 	passes   *engine.Metrics
 	provider func(*contract.MachineState) string
@@ -78,10 +78,10 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	}
 	return &Metrics{ // the names of the first two come from the requirements of this project
 		passes: engine.NewMetrics(of), provider: o.Provider, active: map[*Reconciler]struct{}{},
-		machines: desc("machine_controller_machines_total", "provider", "Machines that are looked after, by what provides their machine."),
+		machines: desc("machine_controller_machines_total", "provider", "Machines that are reconciled, by what provides their machine."),
 		replicas: desc("machine_controller_machine_deployment_replicas", "state",
 			"Replicas of all MachineDeployments: desired, actual, ready and available, and those that frozen ones desire."),
-		phases: desc("machinist_machines", "phase", "Machines that are looked after, by the phase in their status."),
+		phases: desc("machinist_machines", "phase", "Machines that are reconciled, by the phase in their status."),
 	}
 }
 

@@ -123,14 +123,14 @@ func TestAMachineWithoutANode(t *testing.T) {
 		"never there in a deletion": {match: noderef.Match{Outcome: noderef.NotFound}, state: state(known, never, deleting),
 			want: "Unknown NodeDoesNotExist Node does not exist"},
 		"taken over": {match: noderef.Match{Outcome: noderef.Stale, Other: node("n", "a://other")}, state: state(known, joined, infra),
-			want: `False NodeDeleted Node n is another machine's and is left alone: its spec.providerID is "a://other", this Machine's is "a://b"` +
+			want: `False NodeDeleted Node n is another machine's and is not touched: its spec.providerID is "a://other", this Machine's is "a://b"` +
 				": correct that if it is wrong, or wait for a Node that has it"},
 		"claimed twice": {match: noderef.Match{Outcome: noderef.Ambiguous, Candidates: []*corev1.Node{node("a", known), node("b", known)}},
 			state: state(known, never),
 			want:  "Unknown AmbiguousNode several Nodes have spec.providerID a://b: a, b; delete those that are not this machine's"},
 		"another Machine's": {match: noderef.Match{Outcome: noderef.Claimed, Other: node("n", known), Rivals: rival},
 			state: state(known, never, me),
-			want: "Unknown NodeClaimed Node n is left alone until it is clear whose it is: Machine ns/rival and this Machine ns/me both have " +
+			want: "Unknown NodeClaimed Node n is not touched until it is clear whose it is: Machine ns/rival and this Machine ns/me both have " +
 				`spec.providerID "a://b": correct or delete those that are wrong`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func (s *Scope) withoutNode() (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionUnknown, contract.ReasonNodeClaimed, s.nodeDoubt()
 	case outcome == noderef.Stale:
 		return metav1.ConditionFalse, ReasonNodeDeleted, fmt.Sprintf(
-			"Node %s is another machine's and is left alone: its spec.providerID is %q, this Machine's is %q: "+
+			"Node %s is another machine's and is not touched: its spec.providerID is %q, this Machine's is %q: "+
 				"correct that if it is wrong, or wait for a Node that has it",
 			node, s.Node.Other.Spec.ProviderID, id)
 	case s.Deleting() && node != "":
@@ -86,7 +86,7 @@ func claimed(m noderef.Match, state *contract.MachineState) string {
 	for _, c := range m.Rivals {
 		others = append(others, c.Machine.String())
 	}
-	return fmt.Sprintf("Node %s is left alone until it is clear whose it is: Machine %s and this Machine %s both have spec.providerID %q: "+
+	return fmt.Sprintf("Node %s is not touched until it is clear whose it is: Machine %s and this Machine %s both have spec.providerID %q: "+
 		"correct or delete those that are wrong", m.Other.Name, engine.Named(others), state.Key, m.Other.Spec.ProviderID)
 }
 

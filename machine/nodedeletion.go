@@ -20,7 +20,7 @@ func deleteNodeStage() Stage {
 		Run: deleteNode, done: func(s *Scope) bool { return s.NodesSynced && s.Node.Node == nil }, care: true, nodes: true,
 		started: (*Scope).nodeDeletionStarted, last: true, confirm: (*Scope).confirmNodeToDelete,
 		left: EventNodeNotDeleted, failed: EventNodeDeletionFailed, action: actionDeleteNode,
-		failure: "error deleting Machine's Node %q: %s: the Machine goes without", exits: "set a timeout of the deletion of the Node",
+		failure: "error deleting Machine's Node %q: %s: the Machine continues without", exits: "set a timeout of the deletion of the Node",
 	}
 }
 

@@ -226,7 +226,7 @@ func TestANodeThatDoesNotGoInTimeIsReportedWhileOthersHoldTheMachine(t *testing.
 	require.NoError(t, w.client.Update(t.Context(), node))
 	w.Delete(m)
 	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDeletionCompleted, "Deletion completed")
-	require.Contains(t, w.recorded(machine.EventNodeDeletionFailed, 1)[0].Note, "not completed within 1s: the Machine goes without")
+	require.Contains(t, w.recorded(machine.EventNodeDeletionFailed, 1)[0].Note, "not completed within 1s: the Machine continues without")
 	w.isQuiet()
 	w.merge(m, map[string]any{"metadata": map[string]any{"finalizers": []string{}}})
 	w.Gone(m)

@@ -149,7 +149,7 @@ func (s *Scope) mayHaveNode() bool {
 
 // waysOut describes what a person can do about a stage that waits for its Node. unread: its Nodes cannot be read.
 func (s *Scope) waysOut(stage Stage, unread bool) string {
-	way := "; to go on without, " + stage.exits
+	way := "; to continue without, " + stage.exits
 	if unread && s.ClusterKey().Name != "" {
 		way += ", or delete the Cluster"
 	}

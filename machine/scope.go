@@ -44,7 +44,7 @@ type Scope struct {
 
 	deletion contract.Deletion // the progress of the deletion
 
-	told         []engine.Event // of this pass
+	events       []engine.Event // of this pass
 	failures     []string       // lines of Ready about failed steps of the embedder, while the Machine is not being deleted
 	recordsFirst bool           // all of this pass must be stored before a later pass acts on the Node
 	// validated reports whether a Driver accepts the specification; absent without a Driver.
@@ -83,7 +83,7 @@ func (s *Scope) SetProviderID(id string) {
 // SetNode records the matched Node. It records no event for a Node whose UID the object has lost.
 func (s *Scope) SetNode(ref contract.NodeRef) {
 	if old := s.State.Node; ref.Name != "" && (ref.Name != old.Name || old.UID != "" && ref.UID != old.UID) {
-		s.tell(corev1.EventTypeNormal, EventNodeMatched, actionMatchNode, ref.Name)
+		s.addEvent(corev1.EventTypeNormal, EventNodeMatched, actionMatchNode, ref.Name)
 	}
 	engine.Set(&s.State.Node, ref, &s.Update.Node)
 }
@@ -132,8 +132,8 @@ func (s *Scope) SetFailure(reason, message string) {
 // recollection is the memory of a process about one Machine between passes. Losing it costs time or one rejected write, never correctness.
 // It belongs to the worker that reconciles the Machine. patch.Writer has the writes that the caches do not show yet.
 type recollection struct {
-	// told are the events of the last pass that did not fail; in a deletion, the last events of all its passes.
-	told []engine.Event
+	// events are those of the last pass that did not fail; in a deletion, the last events of all its passes.
+	events []engine.Event
 	// watched is the Node whose pods or volumes this process watches for the Machine.
 	watched watchedNode
 	// unreadSince is the time since which Nodes or referenced objects are unread, zero while they are read.
@@ -170,21 +170,21 @@ func (m *recollection) observeDeletion(requestedAt time.Time) {
 	}
 	m.stopWatching()
 	if !m.requestedAt.IsZero() {
-		m.told = nil
+		m.events = nil
 	}
 	m.ofDeletion = ofDeletion{requestedAt: requestedAt}
 }
 
-// tells returns the new events of a pass, and remembers them. In a deletion it remembers those of earlier passes, because a pass that waits
-// does not reach all stages.
-func (m *recollection) tells(told []engine.Event, deleting bool) []engine.Event {
-	fresh := slices.DeleteFunc(slices.Clone(told), func(e engine.Event) bool { return slices.Contains(m.told, e) })
+// newEvents returns the new events of a pass, and remembers them. In a deletion it remembers those of earlier passes, because a pass that
+// waits does not reach all stages.
+func (m *recollection) newEvents(events []engine.Event, deleting bool) []engine.Event {
+	fresh := slices.DeleteFunc(slices.Clone(events), func(e engine.Event) bool { return slices.Contains(m.events, e) })
 	if !deleting {
-		m.told = told
+		m.events = events
 		return fresh
 	}
-	m.told = append(m.told, fresh...)
-	m.told = slices.Clone(m.told[max(0, len(m.told)-20):]) // more than a deletion has
+	m.events = append(m.events, fresh...)
+	m.events = slices.Clone(m.events[max(0, len(m.events)-20):]) // more than a deletion has
 	return fresh
 }
 

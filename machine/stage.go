@@ -270,7 +270,7 @@ func (s *Scope) reportLeft(stage Stage, why string) {
 	}
 	switch {
 	case stage.left == "" && stage.failed == "":
-		s.tell(corev1.EventTypeNormal, EventStageExcluded, actionDelete, fmt.Sprintf("stage %s is left out: %s", stage.Name, why))
+		s.addEvent(corev1.EventTypeNormal, EventStageExcluded, actionDelete, fmt.Sprintf("stage %s is skipped: %s", stage.Name, why))
 		return
 	case stage.left == "" || name == "" || neither && stage.last: // the drain has reported both
 		return
@@ -286,16 +286,16 @@ func (s *Scope) reportLeft(stage Stage, why string) {
 	if excluded || s.clusterDeleting() {
 		kind = corev1.EventTypeNormal
 	}
-	s.tell(kind, stage.left, stage.action, fmt.Sprintf("Node %s %s: %s", name, what, why))
+	s.addEvent(kind, stage.left, stage.action, fmt.Sprintf("Node %s %s: %s", name, what, why))
 }
 
 // reportFailed adds an event that the deletion continues without a stage.
 func (s *Scope) reportFailed(stage Stage, why string) {
-	reason, action, note := EventStageFailed, actionDelete, fmt.Sprintf("stage %s: %s: the deletion goes on without", stage.Name, why)
+	reason, action, note := EventStageFailed, actionDelete, fmt.Sprintf("stage %s: %s: the deletion continues without", stage.Name, why)
 	if stage.failed != "" {
 		reason, action, note = stage.failed, stage.action, fmt.Sprintf(stage.failure, s.State.Node.Name, why)
 	}
-	s.tell(corev1.EventTypeWarning, reason, action, note)
+	s.addEvent(corev1.EventTypeWarning, reason, action, note)
 }
 
 // clusterDeleting reports whether the Machine's Cluster is gone or being deleted.

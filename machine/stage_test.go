@@ -81,7 +81,7 @@ func TestStageOfAnEmbedder(t *testing.T) {
 	s := attached(&Scope{Scope: base{Object: testKind().New(), Now: now}})
 	s.State.Deleting = now
 	pass := func(at time.Time) Result {
-		s.Now, s.told = at, nil
+		s.Now, s.events = at, nil
 		result, err := stage.run(t.Context(), s)
 		require.NoError(t, err)
 		return result
@@ -91,20 +91,20 @@ func TestStageOfAnEmbedder(t *testing.T) {
 	require.Equal(t, Result{Stop: true, RequeueAfter: 20 * time.Second}, pass(now.Add(40*time.Second)))
 	needs = "a backup store"
 	require.Equal(t, Result{Stop: true, RequeueAfter: 20 * time.Second}, pass(now.Add(40*time.Second)))
-	require.Equal(t, Result{}, pass(now.Add(time.Minute)), "the deletion goes on without")
-	require.Len(t, s.told, 1)
-	require.Equal(t, "stage backup: not completed within 1m0s: a backup store: the deletion goes on without", s.told[0].Note)
-	require.Equal(t, EventStageFailed, s.told[0].Reason)
+	require.Equal(t, Result{}, pass(now.Add(time.Minute)), "the deletion continues without")
+	require.Len(t, s.events, 1)
+	require.Equal(t, "stage backup: not completed within 1m0s: a backup store: the deletion continues without", s.events[0].Note)
+	require.Equal(t, EventStageFailed, s.events[0].Reason)
 	excluded = "asked"
 	require.Equal(t, Result{}, pass(now))
-	require.Len(t, s.told, 1)
-	require.Equal(t, "stage backup is left out: asked", s.told[0].Note)
+	require.Len(t, s.events, 1)
+	require.Equal(t, "stage backup is skipped: asked", s.events[0].Note)
 	excluded, needs, waiting = "", "", false
 	require.Equal(t, Result{}, pass(now.Add(50*time.Second)))
 	s.end(StepDrain, "n-uid")
 	waiting = true
 	require.Equal(t, Result{}, pass(now.Add(time.Hour)), "it is done")
-	require.Empty(t, s.told)
+	require.Empty(t, s.events)
 }
 
 // nodeStageFacts are what a stage that needs the Node is decided by. The Nodes are read, and one is matched, unless they say otherwise.

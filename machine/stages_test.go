@@ -108,7 +108,7 @@ func TestADrainIsLookedAtAnewInEveryPass(t *testing.T) {
 	w.mergeStatus(all["limited"], map[string]any{"deletion": map[string]any{"nodeDrainStartTime": before}})
 	w.Gone(all["limited"])
 	events := w.recorded(machine.EventDrainFailed, 1)
-	require.Equal(t, "error draining Machine's node \"limited\": not completed within 4m0s: the deletion goes on without", events[0].Note)
+	require.Equal(t, "error draining Machine's node \"limited\": not completed within 4m0s: the deletion continues without", events[0].Note)
 
 	t.Log("pre-drain hook added after drain started")
 	hook := contract.PreDrainHook + "/late"

@@ -114,26 +114,26 @@ func runStep(ctx context.Context, step *Step, s *Scope) (Result, error) {
 	id := s.State.ProviderID
 	result, err := step.Run(ctx, s)
 	// the other steps have conditions; the API server of the Nodes validates labels that come from the spec of the Machine
-	tells := !step.IsStandard() || step.Name == StepPropagate && apierrors.IsInvalid(err)
+	reports := !step.IsStandard() || step.Name == StepPropagate && apierrors.IsInvalid(err)
 	if err == nil && s.State.ProviderID != id {
 		if err = s.checkStored(); err != nil { // the Node that matches it would never be drained
-			s.State.ProviderID, s.Update.ProviderID, tells = id, contract.Change[string]{}, true
+			s.State.ProviderID, s.Update.ProviderID, reports = id, contract.Change[string]{}, true
 		}
 	}
 	switch {
 	case err == nil:
 	case s.Deleting():
-		s.sayFailed(err)
-	case tells && !patch.Retryable(err):
+		s.assertFailed(err)
+	case reports && !patch.Retryable(err):
 		s.failures = append(s.failures, "* Step "+step.Name+" failed: "+strings.Join(strings.Fields(err.Error()), " "))
 	}
 	return result, err
 }
 
-// sayFailed sets the condition Deleting to an error that no stage has reported. It does nothing for a Machine that may be paused.
-func (s *Scope) sayFailed(err error) {
-	said, found := engine.Find(s.Asserted, contract.ConditionDeleting)
-	if !s.Paused() && !patch.Retryable(err) && (!found || said.Reason == contract.ReasonDeleting) {
+// assertFailed sets the condition Deleting to an error that no stage has reported. It does nothing for a Machine that may be paused.
+func (s *Scope) assertFailed(err error) {
+	have, found := engine.Find(s.Asserted, contract.ConditionDeleting)
+	if !s.Paused() && !patch.Retryable(err) && (!found || have.Reason == contract.ReasonDeleting) {
 		s.Assert(engine.Condition(contract.ConditionDeleting, metav1.ConditionTrue, contract.ReasonInternalError, err.Error()))
 	}
 }

@@ -26,7 +26,7 @@ func volumesStage() Stage {
 		Name: StepVolumes, Reason: ReasonWaitingForVolumeDetach, Excluded: (*Scope).whyNoVolumes, Limit: (*Scope).volumesLimit,
 		Run: checkVolumes, done: (*Scope).areVolumesDone, after: (*Scope).releaseNode, care: true, nodes: true,
 		confirm: (*Scope).confirmForNode, failed: EventVolumeDetachFailed, action: actionDetachVolumes,
-		failure: "error waiting for node volumes detaching Machine's node %q: %s: the deletion goes on without",
+		failure: "error waiting for node volumes detaching Machine's node %q: %s: the deletion continues without",
 		exits:   "set the annotation " + contract.ExcludeVolumeDetach + " or a timeout of the wait for volumes",
 	}
 }
@@ -81,9 +81,9 @@ func (s *Scope) volumesMessage(why string) string {
 func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	switch {
 	case result.Stopped != drain.VolumesNotStopped:
-		s.tell(corev1.EventTypeWarning, EventVolumesLeft, actionDetachVolumes, result.Message)
+		s.addEvent(corev1.EventTypeWarning, EventVolumesLeft, actionDetachVolumes, result.Message)
 	case !s.begins(StepVolumes).IsZero():
-		s.tell(corev1.EventTypeNormal, EventVolumesDetached, actionDetachVolumes,
+		s.addEvent(corev1.EventTypeNormal, EventVolumesDetached, actionDetachVolumes,
 			fmt.Sprintf("success waiting for node volumes detaching Machine's node %q", s.State.Node.Name))
 	}
 	s.end(StepVolumes, s.Node.Node.UID)

@@ -202,7 +202,8 @@ func TestAnInstanceIsNotDeletedWithACopyOfWhatResumesIt(t *testing.T) {
 	})
 	w.Delete(second)
 	c := w.says(second, contract.ConditionDeleting, inframachine.ReasonWaitingForInstanceDeletion)
-	require.Contains(t, c.Message, "with the annotation "+contract.InstanceResumeAnnotation+" of this one is not deleted while CloudMachine m1 claims it too")
+	require.Contains(t, c.Message, "with the annotation "+contract.InstanceResumeAnnotation+
+		" of this one is not deleted while CloudMachine m1 claims it too")
 	require.Nil(t, deleted.Load())
 	w.Change(second, func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
 	w.Gone(second)

@@ -57,7 +57,7 @@ func keepsItsNode(s *scene) {
 	s.untouched(node, func() {
 		second = s.provisioned("second", id)
 		for _, kind := range []string{contract.ConditionNodeReady, machine.ConditionNodeHealthy} {
-			s.says(second, kind, contract.ReasonNodeClaimed, "Node "+node.Name+" is left alone", "Machine "+s.name+"/first",
+			s.says(second, kind, contract.ReasonNodeClaimed, "Node "+node.Name+" is not touched", "Machine "+s.name+"/first",
 				"this Machine "+s.name+"/second", id, "correct or delete those that are wrong")
 		}
 		s.says(first, contract.ConditionNodeReady, machine.ReasonNodeReady)
@@ -115,7 +115,7 @@ func (s *scene) contested(id string, a, b *unstructured.Unstructured) *corev1.No
 	node := s.join("n", id)
 	s.untouched(node, func() {
 		for _, m := range []*unstructured.Unstructured{a, b} {
-			s.says(m, contract.ConditionNodeReady, contract.ReasonNodeClaimed, "Node "+node.Name+" is left alone", s.name+"/a", s.name+"/b",
+			s.says(m, contract.ConditionNodeReady, contract.ReasonNodeClaimed, "Node "+node.Name+" is not touched", s.name+"/a", s.name+"/b",
 				id, "correct or delete those that are wrong")
 			require.Empty(s.t, s.state(m).Node)
 		}
