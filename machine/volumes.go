@@ -77,7 +77,8 @@ func (s *Scope) volumesMessage(why string) string {
 	return first + "\n" + why
 }
 
-// volumesEnded records that the wait is over.
+// volumesEnded continues when the wait is over. It records the end if a pass waited, or if the record is written in this pass anyway;
+// otherwise no later pass needs it.
 func (s *Scope) volumesEnded(result runner.VolumesResult) {
 	switch {
 	case result.Stopped != drain.VolumesNotStopped:
@@ -86,5 +87,8 @@ func (s *Scope) volumesEnded(result runner.VolumesResult) {
 		s.addEvent(corev1.EventTypeNormal, EventVolumesDetached, actionDetachVolumes,
 			fmt.Sprintf("success waiting for node volumes detaching Machine's node %q", s.State.Node.Name))
 	}
-	s.end(StepVolumes, s.Node.Node.UID)
+	_, writes := s.Update.Annotations[contract.DeletionAnnotation]
+	if writes || !s.begins(StepVolumes).IsZero() || result.Stopped != drain.VolumesNotStopped {
+		s.end(StepVolumes, s.Node.Node.UID)
+	}
 }
