@@ -31,7 +31,7 @@ func BenchmarkPlan(b *testing.B) {
 	).For(DrainedMachine{Namespace: "fleet"})
 	for name, rules := range map[string][]Rule{
 		"default":    nil,
-		"priorities": with(orderInText, OrderByPriority),
+		"orders":     with(orderInText),
 		"clusterapi": ClusterAPIRules(machineRules, read),
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkExplain(b *testing.B) {
 	plan := Planner{}.Plan(nodes, facts)
 	b.ReportAllocs()
 	for b.Loop() {
-		if len(plan.Warnings(0)) == 0 || len(plan.Permanent(0)) != 0 {
+		if len(plan.Warnings()) == 0 || len(plan.Permanent()) != 0 {
 			b.Fatal("the plan explains something else")
 		}
 	}

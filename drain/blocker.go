@@ -3,6 +3,7 @@ package drain
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ type Blocker struct {
 	Node    string
 	Reason  Reason
 	Budgets []types.NamespacedName // the budgets that block, sorted; empty when none does
-	Pods    []PodRef               // the first pods, sorted, up to the requested number
+	Pods    []PodRef               // the first pods, sorted
 	Count   int                    // the number of all pods
 	// Since is when Pods of the Node were first blocked by this Key. Only drain/runner sets it.
 	Since   time.Time
@@ -37,9 +38,9 @@ func (b Blocker) Key() string {
 	return strings.Join(parts, "\x00")
 }
 
-// Blockers groups the blocked Pods by Node, reason and budgets (without a budget: by message), sorted. Each group names at most maxPods
-// Pods; 0 or less means 3. Pods that are terminating, requested, or wait for others are not blockers.
-func (p Plan) Blockers(maxPods int) []Blocker {
+// Blockers groups the blocked Pods by Node, reason and budgets (without a budget: by message), sorted. Each group names at most three
+// Pods. Pods that are terminating, requested, or wait for others are not blockers.
+func (p Plan) Blockers() []Blocker {
 	groups := blockerGroups{}
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
@@ -47,7 +48,7 @@ func (p Plan) Blockers(maxPods int) []Blocker {
 			groups.add(blockerOf(d), d)
 		}
 	}
-	return groups.sorted(maxPods)
+	return groups.sorted(maxNames)
 }
 
 // blockerOf returns the blocker of a Pod, without the Pod.
@@ -74,11 +75,8 @@ func (g blockerGroups) add(b Blocker, d *Decision) {
 	g[key].Pods = append(g[key].Pods, RefOf(d.Pod))
 }
 
-// sorted returns the groups with at most maxPods Pods each; 0 or less means defaultNames.
+// sorted returns the groups with at most maxPods Pods each.
 func (g blockerGroups) sorted(maxPods int) []Blocker {
-	if maxPods <= 0 {
-		maxPods = defaultNames
-	}
 	out := make([]Blocker, 0, len(g))
 	for _, key := range slices.Sorted(maps.Keys(g)) {
 		b := *g[key]
@@ -99,22 +97,22 @@ func comparePodRefs(a, b PodRef) int {
 }
 
 // Permanent returns the permanent obstacles of the drain, as far as the plan can detect them before the first eviction. Pods of later
-// orders count too. Groups are sorted and limited like [Plan.Blockers]; 0 or less means 3 Pods.
+// orders count too. Groups are sorted like [Plan.Blockers], and name all their Pods.
 //
 //   - Budgets that can never allow an eviction of the Pods they cover, except unready Pods that may be evicted, and Pods that two budgets
 //     select: the API server refuses to evict these (k/k #75957). A webhook may remove such Pods when their eviction is requested, as
 //     KubeVirt's does, which a plan cannot detect.
 //   - Pods that are or will be terminating and have finalizers, except those of Kubernetes' own controllers. Their object stays until the
 //     finalizers are removed; a plan cannot detect whether their controller still runs.
-//   - Pods that a rule denies, and Pods with restartPolicy Always whose completion is waited for.
+//   - Pods that a rule denies.
 //
 // Budgets that allow no eviction only at the moment are in Blockers.
-func (p Plan) Permanent(maxPods int) []Blocker {
+func (p Plan) Permanent() []Blocker {
 	groups := blockerGroups{}
 	for i := range p.Decisions {
 		p.obstacles(&p.Decisions[i], groups)
 	}
-	return groups.sorted(maxPods)
+	return groups.sorted(math.MaxInt)
 }
 
 func (p Plan) obstacles(d *Decision, groups blockerGroups) {
@@ -127,9 +125,6 @@ func (p Plan) obstacles(d *Decision, groups blockerGroups) {
 		b := blockerOf(d)
 		b.Remedy = "change the Pod, or the rules of the drain"
 		groups.add(b, d)
-	case (d.Reason == ReasonWaitCompleted || d.Reason == ReasonWaitCompletedLater) && neverCompletes(d.Pod):
-		groups.add(Blocker{Reason: ReasonNeverCompletes, Message: "waiting for completion of a Pod with restartPolicy Always",
-			Remedy: "delete the Pod when it may go, or let it be evicted: change its drain label or the MachineDrainRule"}, d)
 	}
 	if names := strangeFinalizers(d.Pod); len(names) > 0 && (d.Intended.leaves() || d.Pod.DeletionTimestamp != nil) {
 		groups.add(Blocker{Reason: ReasonFinalizer,
@@ -170,9 +165,9 @@ func strangeFinalizers(pod *corev1.Pod) []string {
 
 // Warnings returns what is lost when the plan is carried out: data in emptyDir volumes, and unfinished Pods that no controller creates
 // again; and the warnings of rules (see Verdict). Pods that are terminating or stay on the Node have no warnings. Warnings are grouped by
-// Node, reason and message, and sorted; each names at most maxPods Pods (0 or less means 3). Warnings do not block and do not change a
-// plan. The messages are those of Cluster API.
-func (p Plan) Warnings(maxPods int) []Blocker {
+// Node, reason and message, and sorted; each names at most three Pods. Warnings do not block and do not change a plan. The messages are
+// those of Cluster API.
+func (p Plan) Warnings() []Blocker {
 	groups := blockerGroups{}
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
@@ -192,7 +187,7 @@ func (p Plan) Warnings(maxPods int) []Blocker {
 			groups.add(Blocker{Reason: ReasonUnmanaged, Message: "evicting Pod that has no controller"}, d)
 		}
 	}
-	return groups.sorted(maxPods)
+	return groups.sorted(maxNames)
 }
 
 func hasLocalData(pod *corev1.Pod) bool {

@@ -12,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/contract"
 )
@@ -29,40 +30,18 @@ type Outcome struct {
 }
 
 // schedule returns, for each reason, the first and the longest pause before the next request for a Pod. The pause is doubled while the
-// reason stays the same. For a hinted row, the API server may request another first pause. Other reasons end with an event; their pause is
-// at most a quarter of a minute.
-func schedule(r Reason) row {
-	const second, minute = time.Second, time.Minute
+// reason stays the same. Other reasons end with an event; their pause is at most a quarter of a minute.
+func schedule(r Reason) (first, longest time.Duration) {
 	switch r {
-	case ReasonUnknownOutcome:
-		return row{second, 30 * second, true}
-	case ReasonServerError:
-		return row{second, minute, true}
-	case ReasonConflict:
-		return row{second, 2 * second, false}
-	case ReasonThrottled:
-		return row{second, second, true}
-	case ReasonRespawned:
-		return row{5 * second, 5 * minute, false}
-	case ReasonBudgetStale:
-		return row{10 * second, 10 * second, true}
-	case ReasonNamespaceTerminating:
-		return row{30 * second, 30 * second, false}
-	case ReasonForbidden:
-		return row{15 * second, 5 * minute, false}
-	case ReasonAdmissionDenied:
-		return row{15 * second, 5 * minute, true}
+	case ReasonUnknownOutcome, ReasonServerError, ReasonConflict, ReasonThrottled:
+		return time.Second, time.Minute
+	case ReasonForbidden, ReasonAdmissionDenied, ReasonNamespaceTerminating:
+		return 15 * time.Second, 5 * time.Minute
 	case ReasonBudgetNeverAllows, ReasonMultipleBudgets, ReasonEndpointMissing, ReasonInvalid:
-		return row{minute, 5 * minute, false}
+		return time.Minute, 5 * time.Minute
 	default:
-		return row{15 * second, 15 * second, false}
+		return 15 * time.Second, 15 * time.Second
 	}
-}
-
-// row is a row of the schedule.
-type row struct {
-	first, longest time.Duration
-	hinted         bool
 }
 
 // longestHint limits the hints of webhooks and proxies; the API server's own hints are at most 32 s.
@@ -78,15 +57,18 @@ func Classify(err error, stillThere bool) Outcome {
 	if err == nil {
 		return Outcome{Reason: ReasonEvictionAccepted}
 	}
+	o := Outcome{Reason: ReasonUnknownOutcome, Message: contract.SteadyText(err.Error())}
 	var api apierrors.APIStatus
-	if !errors.As(err, &api) {
-		return Outcome{ReasonUnknownOutcome, schedule(ReasonUnknownOutcome).first, contract.SteadyText(err.Error())}
+	var hint int32
+	if errors.As(err, &api) {
+		st := api.Status()
+		o.Reason = reasonOf(err, &st, stillThere)
+		o.Message = message(err, &st, o.Reason)
+		hint = ptr.Deref(st.Details, metav1.StatusDetails{}).RetryAfterSeconds
 	}
-	st := api.Status()
-	reason := reasonOf(err, &st, stillThere)
-	o := Outcome{reason, schedule(reason).first, message(err, &st, reason)}
-	if schedule(reason).hinted && st.Details != nil && st.Details.RetryAfterSeconds > 0 {
-		o.RetryAfter = min(longestHint, time.Duration(st.Details.RetryAfterSeconds)*time.Second)
+	o.RetryAfter, _ = schedule(o.Reason)
+	if hint > 0 {
+		o.RetryAfter = min(longestHint, time.Duration(hint)*time.Second)
 	}
 	return o
 }
@@ -179,6 +161,7 @@ func message(err error, st *metav1.Status, r Reason) string {
 // Rest returns the pause before the next request for a Pod after the given number of consecutive holds for the same reason: first, which is
 // Outcome.RetryAfter after a response and otherwise 0, doubled each time up to the limit of the reason, which is never below first.
 func Rest(reason Reason, first time.Duration, times int) time.Duration {
-	first = cmp.Or(first, schedule(reason).first)
-	return max(first, min(first<<min(max(0, times-1), 10), schedule(reason).longest))
+	shortest, longest := schedule(reason)
+	first = cmp.Or(first, shortest)
+	return max(first, min(first<<min(max(0, times-1), 10), longest))
 }

@@ -97,7 +97,7 @@ func TestClassify(t *testing.T) {
 		"409 and the UID is there: try again":    {apierrors.NewConflict(podsResource, "p", modified), true, "Conflict 1s"},
 		"409 our evictions fought over a budget": {apierrors.NewConflict(budgetsOfServer, "pdb", modified), true, "Conflict 1s"},
 		"409 over a budget says nothing of pods": {apierrors.NewConflict(budgetsOfServer, "pdb", modified), false, "Conflict 1s"},
-		"403 namespace is terminating":           {namespaceTerminating(), true, "NamespaceTerminating 30s"},
+		"403 namespace is terminating":           {namespaceTerminating(), true, "NamespaceTerminating 15s"},
 		"403 too many unconfirmed evictions":     {apierrors.NewForbidden(budgetsResource, "pdb", modified), true, "BudgetExhausted 15s"},
 		"403 by RBAC":                            {apierrors.NewForbidden(podsResource, "p", errors.New("no")), true, "Forbidden 15s"},
 		"429 budget is exhausted":                {budget429(0, "needs 2 healthy pods"), true, "BudgetExhausted 15s"},
@@ -165,25 +165,15 @@ func TestRest(t *testing.T) {
 		ReasonBudgetExhausted:   {15 * time.Second, 15 * time.Second, 15 * time.Second},
 		ReasonBudgetNeverAllows: {time.Minute, 2 * time.Minute, 5 * time.Minute},
 		ReasonMultipleBudgets:   {time.Minute, 2 * time.Minute, 5 * time.Minute},
-		ReasonBudgetStale:       {10 * time.Second, 10 * time.Second, 10 * time.Second},
 		ReasonForbidden:         {15 * time.Second, 30 * time.Second, 5 * time.Minute},
 		ReasonAdmissionDenied:   {15 * time.Second, 30 * time.Second, 5 * time.Minute},
 		ReasonServerError:       {time.Second, 2 * time.Second, time.Minute},
-		ReasonUnknownOutcome:    {time.Second, 2 * time.Second, 30 * time.Second},
-		ReasonConflict:          {time.Second, 2 * time.Second, 2 * time.Second},
-		ReasonRespawned:         {5 * time.Second, 10 * time.Second, 5 * time.Minute},
+		ReasonUnknownOutcome:    {time.Second, 2 * time.Second, time.Minute},
+		ReasonConflict:          {time.Second, 2 * time.Second, time.Minute},
 	} {
 		for i, times := range []int{1, 2, 60} {
 			require.Equal(t, want[i], Rest(reason, want[0], times), reason)
 		}
 	}
 	require.Equal(t, time.Hour, Rest(ReasonServerError, time.Hour, 3), "what the API server asks for is never shortened")
-}
-
-func TestActionNames(t *testing.T) {
-	seen := map[string]bool{}
-	for a := Undecided; a <= Deny+1; a++ {
-		seen[a.String()] = true
-	}
-	require.Len(t, seen, int(Deny)+2)
 }

@@ -8,13 +8,12 @@
 //
 // # Usage
 //
-// Rules are applied in the order of their slice: rules about orders first ([OrderByPriority], [OneAtATimeWithVolumes], or a [Rule] of the
-// caller), then rules that decide ([SkipSelected] before the others). [DeleteBy] and a Policy are last. [DefaultRules] follow kubectl drain
-// with --ignore-daemonsets, --force and --delete-emptydir-data; without these flags, kubectl refuses Pods that no controller creates again
-// and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow Cluster API with its drain label and its MachineDrainRules
-// ([ReadMachineDrainRules]).
+// Rules are applied in the order of their slice: rules about orders first ([OneAtATimeWithVolumes], or a [Rule] of the caller), then rules
+// that decide; a Policy is last. [DefaultRules] follow kubectl drain with --ignore-daemonsets, --force and --delete-emptydir-data; without
+// these flags, kubectl refuses Pods that no controller creates again and Pods with local data ([KubectlRules]). [ClusterAPIRules] follow
+// Cluster API with its drain label and its MachineDrainRules ([ReadMachineDrainRules]).
 //
-//	rules := append([]drain.Rule{drain.OrderByPriority}, drain.DefaultRules()...)
+//	rules := append([]drain.Rule{drain.OneAtATimeWithVolumes}, drain.DefaultRules()...)
 //	plan := drain.Planner{Rules: rules}.Plan(nodes, facts)
 //
 // Before the first eviction, [Plan.Permanent] lists the permanent obstacles with their remedies, and [Plan.Warnings] what is lost.
@@ -30,8 +29,8 @@
 //   - A MachineDrainRule that is invalid, or that needs labels that were not read, holds only the Pods that it may select.
 //   - A volume that was not read is an error and does not count as detached. Inline, shared and orphaned volumes and those of ignored Pods
 //     are not waited for.
-//   - Only a [Policy] and [DeleteBy] force anything. Without them, Pods are evicted without a time limit, with their own grace periods.
-//   - Neither sets a grace period of 0.
+//   - Only a [Policy] forces anything. Without one, Pods are evicted without a time limit, with their own grace periods. It never sets a
+//     grace period of 0.
 //   - A completed Pod does not block a drain that waits for its completion.
 //
 // # Limits
@@ -40,6 +39,5 @@
 // regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas do not change; it cannot detect whether the
 // controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's budgets. Owner references are
 // trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized. Which Pod uses an
-// in-tree volume is unknown: while an ignored Pod uses one, or a claim whose volume has no VolumeAttachment, no in-tree volume is waited
-// for.
+// in-tree volume is unknown: while an ignored Pod uses one, or a claim, no in-tree volume is waited for.
 package drain

@@ -8,7 +8,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -45,10 +44,10 @@ func ExamplePlan_Permanent() {
 		[]drain.NodePods{{Node: "node-1", Pods: []*corev1.Pod{web("web-1"), web("web-2"), cache}}},
 		drain.Facts{Budgets: []*policyv1.PodDisruptionBudget{budget}},
 	)
-	for _, o := range plan.Permanent(0) {
+	for _, o := range plan.Permanent() {
 		fmt.Printf("%s %v, %d pods: %s\n", o.Reason, o.Budgets, o.Count, o.Remedy)
 	}
-	for _, w := range plan.Warnings(0) {
+	for _, w := range plan.Warnings() {
 		fmt.Println(w.Reason, w.Pods[0], w.Count)
 	}
 	// Output:
@@ -57,7 +56,7 @@ func ExamplePlan_Permanent() {
 	// Unmanaged shop/cache-0 3
 }
 
-// A rule of Cluster API leaves the pods of one team alone; critical pods go last.
+// A rule of Cluster API leaves the pods of one team alone.
 func ExampleClusterAPIRules() {
 	rules := drain.ReadMachineDrainRules([]unstructured.Unstructured{{Object: map[string]any{
 		"metadata": map[string]any{"namespace": "fleet", "name": "spare-web"},
@@ -72,7 +71,7 @@ func ExampleClusterAPIRules() {
 	}
 	elsewhere := web("api-1")
 	elsewhere.Namespace = "unread"
-	planner := drain.Planner{Rules: append([]drain.Rule{drain.OrderByPriority}, drain.ClusterAPIRules(rules, namespaces)...)}
+	planner := drain.Planner{Rules: drain.ClusterAPIRules(rules, namespaces)}
 	plan := planner.Plan([]drain.NodePods{{Node: "node-1", Pods: []*corev1.Pod{web("web-1"), elsewhere}}}, drain.Facts{})
 	for _, d := range plan.Decisions {
 		fmt.Println(d.Pod.Name, d.Action, d.Reason)
@@ -124,21 +123,4 @@ func ExamplePolicy_Rule() {
 	// Output:
 	// after 1m0s: Evict, Evictable
 	// after 10m0s: Delete, Escalated
-}
-
-// Rules of a Karpenter-like controller: what carries a label stays, Pods of a low priority leave first, those with volumes one after the
-// other, and all are gone by a deadline.
-func ExampleDeleteBy() {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	rules := append([]drain.Rule{
-		drain.SkipSelected(labels.SelectorFromSet(labels.Set{"app": "agent"})),
-		drain.OrderByPriority, drain.OneAtATimeWithVolumes,
-	}, drain.DefaultRules()...)
-	for _, left := range []time.Duration{time.Hour, 20 * time.Second} {
-		v := drain.Decide(web("web-1"), append(rules, drain.DeleteBy(now.Add(left), func() time.Time { return now })))
-		fmt.Printf("%s before: %s\n", left, v.Action)
-	}
-	// Output:
-	// 1h0m0s before: Evict
-	// 20s before: Delete
 }

@@ -36,7 +36,7 @@ func ExamplePlanVolumes() {
 		return
 	}
 	fmt.Println(plan.Done(), plan.Blocking[0].PV)
-	fmt.Println(plan.Summary(0))
+	fmt.Println(plan.Summary())
 	// Output:
 	// false pvc-1
 	// * PersistentVolumeClaims: shop/data

@@ -83,7 +83,7 @@ func TestKubectlRules(t *testing.T) {
 		"and about nothing that is ignored": {newPod("p", agent), all(func(o *KubectlOptions) { o.Additional = []Rule{setOrder(5)} }), ignores},
 	})
 	var warnings []string
-	for _, w := range planOf(flags, Facts{}, newPod("bare", withEmptyDir)).Warnings(0) {
+	for _, w := range planOf(flags, Facts{}, newPod("bare", withEmptyDir)).Warnings() {
 		warnings = append(warnings, string(w.Reason)+": "+w.Message)
 	}
 	require.Equal(t, []string{"RuleWarning: " + unmanagedWarning, "RuleWarning: " + localStorageWarning}, warnings, "none of them twice")

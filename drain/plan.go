@@ -3,7 +3,6 @@ package drain
 import (
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -120,14 +119,14 @@ func group(d *Decision) podGroup {
 	case Delete:
 		return groupDeleted
 	case Wait:
-		return groupOfWait(d.Reason)
+		return groupOfWait(d)
 	default:
 		return groupBlocked
 	}
 }
 
-func groupOfWait(r Reason) podGroup {
-	switch r {
+func groupOfWait(d *Decision) podGroup {
+	switch d.Reason {
 	case ReasonTerminating, ReasonEvictionAccepted:
 		return groupTerminating
 	case ReasonEvictionRequested:
@@ -136,13 +135,11 @@ func groupOfWait(r Reason) podGroup {
 		return groupLater
 	case ReasonWaitCompletedLater:
 		return groupCompletingLater
-	case ReasonBudgetExhausted, ReasonBudgetStale, ReasonBudgetNeverAllows, ReasonMultipleBudgets, ReasonForbidden, ReasonAdmissionDenied,
-		ReasonNamespaceTerminating, ReasonThrottled, ReasonServerError, ReasonUnknownOutcome, ReasonUnauthorized, ReasonInvalid,
-		ReasonEndpointMissing, ReasonConflict, ReasonRespawned:
-		return groupBlocked
-	default:
+	}
+	if d.Intended == Wait {
 		return groupCompleting
 	}
+	return groupBlocked
 }
 
 // PodRef identifies one Pod. A Pod that is created again under the same name has another UID.
@@ -177,8 +174,6 @@ type Hold struct {
 
 // Facts are the input of a plan other than the Pods. The zero value is valid: no budgets, and no requests in flight.
 type Facts struct {
-	// Now is the time of the snapshot. The planner does not read a clock.
-	Now time.Time
 	// Budgets are at least the PodDisruptionBudgets of all Namespaces that have Pods on the Nodes. They are shared and not changed.
 	Budgets []*policyv1.PodDisruptionBudget
 	// Spent counts, per budget, requested evictions that the status of the budget does not show yet.

@@ -81,11 +81,11 @@ func TestPlanNeverAllows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := planOf(nil, budgeted(tc.budget), newPod("a"))
-			blockers := plan.Blockers(0)
+			blockers := plan.Blockers()
 			require.Len(t, blockers, 1)
 			require.Equal(t, tc.want, blockers[0].Reason)
 			require.Equal(t, []types.NamespacedName{thePDB}, blockers[0].Budgets)
-			if got := plan.Permanent(0); tc.want == ReasonBudgetNeverAllows {
+			if got := plan.Permanent(); tc.want == ReasonBudgetNeverAllows {
 				require.Len(t, got, 1)
 				require.Equal(t, openBudget, got[0].Remedy)
 				require.Contains(t, got[0].Message, "with "+name+" can never allow one while it covers 3 pods; "+openBudget)
@@ -105,7 +105,7 @@ func TestPlanTwoBudgets(t *testing.T) {
 		Pods:    []PodRef{RefOf(newPod("a"))},
 		Message: "more than one disruption budget selects the Pod (one, two), which the eviction API does not support; " +
 			"let only one of them select it",
-	}}, plan.Blockers(0))
+	}}, plan.Blockers())
 }
 
 func TestPlanManyNodes(t *testing.T) {
@@ -152,11 +152,11 @@ func TestPlanDone(t *testing.T) {
 	done := planOf(nil, Facts{}, ds, newPod("m", mirror))
 	require.True(t, done.Done())
 	require.Equal(t, 2, done.Counts().Ignored)
-	require.Empty(t, done.Summary(0))
+	require.Empty(t, done.Summary())
 	for _, pod := range []*corev1.Pod{newPod("a"), newPod("a", terminating), newPod("a", inPhase(corev1.PodFailed))} {
 		p := planOf(nil, Facts{}, ds, pod)
 		require.False(t, p.Done())
 		require.Equal(t, 1, p.Counts().Ignored)
-		require.NotEmpty(t, p.Summary(0))
+		require.NotEmpty(t, p.Summary())
 	}
 }

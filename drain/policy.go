@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 )
 
 // Reasons of a [Policy], and of the runner about the progress of a drain.
@@ -33,7 +32,7 @@ type Policy struct {
 	DeleteAfter time.Duration
 	// SkipUnreachableAfter is how long the Ready condition of a Node must have been Unknown before the drain assumes that the kubelet ends no
 	// Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that are still
-	// terminating a minute later. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all
+	// there a minute after their grace period. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all
 	// of this applies at once.
 	SkipUnreachableAfter time.Duration
 }
@@ -80,12 +79,12 @@ func (p Policy) Rule(s Situation) Rule {
 	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
 		leaves, waits := v.Action.leaves(), v.Action == Wait
 		switch {
-		case dead && pod.DeletionTimestamp != nil && (leaves || waits) && s.Now.Sub(p.goneBy(pod, s)) > skipTerminatingAfter:
+		case dead && pod.DeletionTimestamp != nil && (leaves || waits) && s.Now.Sub(pod.DeletionTimestamp.Time) > skipTerminatingAfter:
 			return v.decide(Ignore, ReasonStuckTerminating, "the Node does not answer and the Pod should be gone by now"), nil
 		case pod.DeletionTimestamp != nil || !leaves:
 			return v, nil
 		}
-		grace := p.graceFor(pod, v, dead)
+		grace := p.graceFor(v, dead)
 		switch {
 		case dead && s.PoweredOff:
 			v = v.decide(Delete, ReasonPoweredOff, "deleting the Pod because the instance of its Node is off")
@@ -118,58 +117,13 @@ func UnreachableSince(node *corev1.Node) (since time.Time, silent bool) {
 }
 
 // graceFor returns the grace period of the request; nil means the Pod's own.
-func (p Policy) graceFor(pod *corev1.Pod, v Verdict, dead bool) *int64 {
+func (p Policy) graceFor(v Verdict, dead bool) *int64 {
 	asked := cmp.Or(v.GracePeriodSeconds, p.GracePeriod)
 	switch {
 	case dead:
-		asked = new(min(ptr.Deref(asked, graceOf(pod)), unreachableGrace))
+		return new(int64(unreachableGrace))
 	case asked == nil:
 		return nil
 	}
 	return new(max(1, *asked))
-}
-
-func graceOf(pod *corev1.Pod) int64 {
-	return ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-}
-
-// goneBy returns when a terminating Pod of an unreachable Node should be gone: at the end of its grace period or, if that is sooner, at the
-// end of unreachableGrace counted from the latest of the deletion request, the start of the drain and the end of SkipUnreachableAfter.
-func (p Policy) goneBy(pod *corev1.Pod, s Situation) time.Time {
-	end := pod.DeletionTimestamp.Time
-	if s.StartedAt.IsZero() || pod.DeletionGracePeriodSeconds == nil {
-		return end
-	}
-	from := end.Add(-seconds(*pod.DeletionGracePeriodSeconds))
-	if s.StartedAt.After(from) {
-		from = s.StartedAt
-	}
-	if since, silent := UnreachableSince(s.Node); silent && !s.PoweredOff && since.Add(p.SkipUnreachableAfter).After(from) {
-		from = since.Add(p.SkipUnreachableAfter)
-	}
-	if short := from.Add(unreachableGrace * time.Second); short.Before(end) {
-		return short
-	}
-	return end
-}
-
-// DeleteBy returns a [Rule] for a deadline (Karpenter's terminationGracePeriod); use it as the last rule. Pods are evicted while more than
-// their grace period is left before the deadline. Then they are deleted, ignoring budgets, with the time left as grace period, at least a
-// second. now is called for each Pod.
-func DeleteBy(deadline time.Time, now func() time.Time) Rule {
-	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
-		left := int64(deadline.Sub(now()) / time.Second)
-		grace := ptr.Deref(v.GracePeriodSeconds, graceOf(pod))
-		if !v.Action.leaves() || left > grace {
-			return v, nil
-		}
-		v = v.decide(Delete, ReasonEscalated, "deleting the Pod, which has to be gone by "+deadline.UTC().Format(time.RFC3339))
-		v.GracePeriodSeconds = new(max(1, min(grace, left)))
-		return v, nil
-	}
-}
-
-func seconds(n int64) time.Duration {
-	const most = int64(1<<63-1) / int64(time.Second) // a longer grace period would overflow
-	return time.Duration(min(n, most)) * time.Second
 }

@@ -3,11 +3,11 @@ package drain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Rule takes a Pod and the verdict of earlier rules, and returns the new verdict: prev if it does not decide. It must not change the Pod.
@@ -37,7 +37,7 @@ func Decide(pod *corev1.Pod, rules []Rule) Verdict {
 			break
 		}
 	}
-	if v.Action == Undecided || v.Action > Deny {
+	if !slices.Contains([]Action{Evict, Delete, Wait, Ignore, Deny}, v.Action) {
 		return v.decide(Deny, ReasonNoVerdict, "no drain rule decided about the pod")
 	}
 	v.Reason = cmp.Or(v.Reason, ReasonUnexplained)
@@ -88,25 +88,8 @@ func waitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 	return prev.decideIf(true, Wait, ReasonWaitCompleted, "waiting for completion"), nil
 }
 
-// SkipSelected returns a [Rule]: Pods that match selector stay on the Node, and the drain does not wait for them. It must precede the rules
-// that evict them. A nil selector matches none.
-func SkipSelected(selector labels.Selector) Rule {
-	return func(pod *corev1.Pod, prev Verdict) (Verdict, error) {
-		if selector == nil || !selector.Matches(labels.Set(pod.Labels)) {
-			return prev, nil
-		}
-		return skip(prev), nil
-	}
-}
-
 func skip(prev Verdict) Verdict {
 	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule leaves the Pod alone")
-}
-
-// neverCompletes reports whether a Pod ends only when it is deleted.
-func neverCompletes(pod *corev1.Pod) bool {
-	always := pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
-	return always && pod.Spec.ActiveDeadlineSeconds == nil
 }
 
 func ofDaemonSet(pod *corev1.Pod) bool {

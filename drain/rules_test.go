@@ -3,14 +3,12 @@ package drain
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 func ofPriority(p int32) podOption { return func(pod *corev1.Pod) { pod.Spec.Priority = &p } }
@@ -149,31 +147,26 @@ func TestDrainLabel(t *testing.T) {
 
 func TestOrderRules(t *testing.T) {
 	failed := inPhase(corev1.PodFailed)
-	low, high := with(setOrder(-2), OrderByPriority), with(setOrder(math.MaxInt32), OrderByPriority)
 	fourth, volumes := with(setOrder(4)), with(setOrder(4), OneAtATimeWithVolumes)
-	skipping, completing := with(setOrder(4), SkipSelected(labels.Everything())), with(setOrder(4), waitCompleted)
+	completing := with(setOrder(4), waitCompleted)
 	decide(t, brief, map[string]ruling{
 		"no rule, no order":                         {newPod("p", ofPriority(7)), DefaultRules(), "Evict Evictable"},
-		"a low priority leaves first":               {newPod("p", ofPriority(7)), low, "Evict Evictable 5"},
-		"no priority is 0":                          {newPod("p"), low, "Evict Evictable -2"},
-		"priorities do not overflow":                {newPod("p", ofPriority(7)), high, "Evict Evictable 2147483647"},
 		"a pod without volumes keeps its order":     {newPod("p"), volumes, "Evict Evictable 4"},
 		"a terminating pod with a volume is first":  {newPod("p", claiming("c"), terminating), volumes, "Wait Terminating 536870912"},
 		"a finished pod has an order as well":       {newPod("p", failed), fourth, "Evict Finished 4"},
 		"a terminating pod has an order as well":    {newPod("p", terminating), fourth, "Wait Terminating 4"},
 		"an ignored pod has an order as well":       {newPod("p", mirror), fourth, "Ignore MirrorPod 4"},
-		"a skipped pod has an order as well":        {newPod("p"), skipping, "Ignore Skipped 4"},
 		"a completed pod keeps its order":           {newPod("p", failed), completing, "Ignore Completed 4"},
 		"a pod that is to complete keeps its order": {newPod("p"), completing, "Wait WaitCompleted 4"},
 	})
 }
 
 func TestOneAtATime(t *testing.T) {
-	pods := []*corev1.Pod{newPod("plain"), newPod("system", ofPriority(2000001000))}
+	pods := []*corev1.Pod{newPod("plain")}
 	for i := range 20 {
 		pods = append(pods, newPod(fmt.Sprintf("data-%d", i), claiming("c")))
 	}
-	rules := append(ClusterAPIRules(nil, nil), OrderByPriority, OneAtATimeWithVolumes)
+	rules := append(ClusterAPIRules(nil, nil), OneAtATimeWithVolumes)
 	leave := func() (left []string) {
 		for _, d := range planOf(rules, Facts{}, pods...).Decisions {
 			if d.Action.leaves() {
@@ -187,7 +180,6 @@ func TestOneAtATime(t *testing.T) {
 	for range 20 {
 		require.Len(t, leave(), 1)
 	}
-	require.Equal(t, []string{"system"}, leave())
 }
 
 func TestDecide(t *testing.T) {
@@ -203,7 +195,7 @@ func TestDecide(t *testing.T) {
 		"a denial is final":                     {p, []Rule{deny, allow}, "Deny Mine"},
 		"silence denies":                        {p, []Rule{quiet}, silent},
 		"no rules deny":                         {p, nil, silent},
-		"an action of a later version denies":   {p, []Rule{gives(Verdict{Action: Deny + 1}, nil)}, silent},
+		"an action of a later version denies":   {p, []Rule{gives(Verdict{Action: "Later"}, nil)}, silent},
 		"a later rule may override permissions": {p, []Rule{quiet, allow, deny}, "Deny Mine"},
 		"a nil rule denies":                     {p, []Rule{evictRest, nil}, "Deny RuleFailed: drain rule 1 is nil"},
 	})
@@ -228,6 +220,6 @@ func TestWaitCompleted(t *testing.T) {
 	plan := planOf(with(named(setOrder(-1), "early"), named(waitCompleted, "job")), Facts{}, newPod("job"), newPod("early"))
 	require.Equal(t, "* Pod default/early: to be evicted\n"+
 		"After above Pods have been removed from the Node, waiting for the following Pods to complete without eviction: default/job",
-		plan.Summary(0))
+		plan.Summary())
 	require.Equal(t, Counts{Total: 2, Evictable: 1, Waiting: 1}, plan.Counts())
 }

@@ -9,20 +9,16 @@ import (
 )
 
 const (
-	defaultNames = 3 // Pods per line, as in Cluster API
-	maxTroubles  = 5 // lines about blocked Pods, as in Cluster API
-	maxText      = 512
+	maxNames    = 3 // Pods per line, as in Cluster API
+	maxTroubles = 5 // lines about blocked Pods, as in Cluster API
+	maxText     = 512
 )
 
 // Summary returns the remaining work in the form of Cluster API's condition message, without its first line, which contains a start time:
-// one line per group, sorted, without a newline at the end. Each line names at most maxPods Pods (0 or less means 3), and at most five
-// lines are about blocked Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); an eviction of the
+// one line per group, sorted, without a newline at the end. Each line names at most three Pods, and at most five lines are about blocked Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); an eviction of the
 // plan is "to be evicted". The summary is empty when the plan is Done, contains no times, and is equal for equal plans, so that it causes
 // no unnecessary writes of a status.
-func (p Plan) Summary(maxPods int) string {
-	if maxPods <= 0 {
-		maxPods = defaultNames
-	}
+func (p Plan) Summary() string {
 	groups := map[podGroup][]PodRef{}
 	troubles := map[string][]PodRef{}
 	for i := range p.Decisions {
@@ -37,27 +33,26 @@ func (p Plan) Summary(maxPods int) string {
 	var lines []string
 	bullet := func(refs []PodRef, text string) {
 		if len(refs) > 0 {
-			lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs, maxPods), text))
+			lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs), text))
 		}
 	}
 	bullet(groups[groupTerminating], "deletionTimestamp set, but still not removed from the Node")
 	bullet(groups[groupRequested], "eviction requested")
 	bullet(groups[groupEvicted], "to be evicted")
 	bullet(groups[groupDeleted], "to be deleted")
-	lines = append(lines, troubleLines(troubles, maxPods)...)
+	lines = append(lines, troubleLines(troubles)...)
 	bullet(groups[groupCompleting], "waiting for completion")
 	if later := groups[groupLater]; len(later) > 0 {
-		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+
-			names(later, maxPods))
+		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+names(later))
 	}
 	if later := groups[groupCompletingLater]; len(later) > 0 {
 		lines = append(lines, "After above Pods have been removed from the Node, waiting for the following Pods to complete "+
-			"without eviction: "+names(later, maxPods))
+			"without eviction: "+names(later))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func troubleLines(troubles map[string][]PodRef, maxPods int) []string {
+func troubleLines(troubles map[string][]PodRef) []string {
 	var lines []string
 	var rest []PodRef
 	for i, text := range slices.Sorted(maps.Keys(troubles)) {
@@ -66,7 +61,7 @@ func troubleLines(troubles map[string][]PodRef, maxPods int) []string {
 			rest = append(rest, refs...)
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs, maxPods), text))
+		lines = append(lines, fmt.Sprintf("* %s %s: %s", kind(refs), names(refs), text))
 	}
 	if len(rest) > 0 {
 		lines = append(lines, fmt.Sprintf("* %d %s with other issues", len(rest), kind(rest)))
@@ -96,12 +91,12 @@ func kind(refs []PodRef) string {
 	return "Pods"
 }
 
-func names(refs []PodRef, limit int) string {
+func names(refs []PodRef) string {
 	all := make([]string, 0, len(refs))
 	for _, ref := range refs {
 		all = append(all, ref.String())
 	}
-	return limited(all, limit)
+	return limited(all, maxNames)
 }
 
 // limited lists at most limit names, sorted, and the number of the others.

@@ -10,7 +10,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 func TestSummary(t *testing.T) {
@@ -33,13 +32,13 @@ func TestSummary(t *testing.T) {
 After above Pods have been removed from the Node, the following Pods will be evicted: default/late1`,
 			planOf(rules, facts, newPod("t5", terminating), newPod("t1", terminating), newPod("t2", terminating), newPod("t4", terminating),
 				newPod("t3", terminating), newPod("a"), newPod("b"), newPod("late1", other), newPod("job", other), newPod("webhook", other),
-				newPod("sent", other)).Summary(0))
+				newPod("sent", other)).Summary())
 	})
 	t.Run("has no requests of a plan that was not carried out", func(t *testing.T) {
 		remove := named(func(*corev1.Pod, Verdict) (Verdict, error) { return Verdict{Action: Delete, Reason: "Late"}, nil }, "b")
 		facts := Facts{Held: map[types.UID]Hold{"uid-c": {Reason: ReasonEvictionRequested}}}
 		require.Equal(t, "* Pod default/c: eviction requested\n* Pod default/a: to be evicted\n* Pod default/b: to be deleted",
-			planOf([]Rule{remove, evictRest}, facts, newPod("a"), newPod("b"), newPod("c")).Summary(0))
+			planOf([]Rule{remove, evictRest}, facts, newPod("a"), newPod("b"), newPod("c")).Summary())
 	})
 	t.Run("is bounded, and the same each time", func(t *testing.T) {
 		var pods []*corev1.Pod
@@ -49,11 +48,11 @@ After above Pods have been removed from the Node, the following Pods will be evi
 			held[pods[i].UID] = Hold{Reason: ReasonServerError, Message: fmt.Sprintf("%03d %s", i, strings.Repeat("ü", 5000))}
 		}
 		plan := planOf(nil, Facts{Held: held}, pods...)
-		got := plan.Summary(0)
+		got := plan.Summary()
 		require.Equal(t, 5, strings.Count(got, "\n"))
 		require.LessOrEqual(t, len(got), 4096)
 		require.True(t, strings.HasSuffix(got, "* 295 Pods with other issues"), got)
-		require.Equal(t, got, plan.Summary(0))
+		require.Equal(t, got, plan.Summary())
 	})
 }
 
@@ -68,10 +67,9 @@ func withEmptyDir(p *corev1.Pod) {
 
 func TestPermanent(t *testing.T) {
 	closed := newBudget("closed", 0, limits("", "0"), healthy(3, 3, 3))
-	late, wait := named(setOrder(1), "late"), named(waitCompleted, "job", "server")
+	late := named(setOrder(1), "late")
 	other := labeled("app", "other")
 	cases := map[string]struct {
-		reason  string
 		pods    []*corev1.Pod
 		budgets []*policyv1.PodDisruptionBudget
 		held    map[types.UID]Hold
@@ -117,18 +115,6 @@ func TestPermanent(t *testing.T) {
 				newPod("ds", ownedBy("apps/v1", "DaemonSet"), finalized("x.io/a")),
 			},
 		},
-		"a pod that never completes": {
-			reason: "restartPolicy Always, unless there is a deadline",
-			pods: []*corev1.Pod{
-				newPod("server"),
-				newPod("job", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }),
-			},
-			want: []string{"NeverCompletes [] 1: delete the Pod when it may go, or let it be evicted: " +
-				"change its drain label or the MachineDrainRule"},
-		},
-		"a deadline ends a pod": {
-			pods: []*corev1.Pod{newPod("server", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) })},
-		},
 		"a rule denies": {
 			pods: []*corev1.Pod{newPod("a", annotated("order", "x"))},
 			want: []string{"RuleFailed [] 1: change the Pod, or the rules of the drain"},
@@ -136,14 +122,14 @@ func TestPermanent(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			plan := planOf(with(late, orderInText, wait), Facts{Budgets: tc.budgets, Held: tc.held}, tc.pods...)
+			plan := planOf(with(late, orderInText), Facts{Budgets: tc.budgets, Held: tc.held}, tc.pods...)
 			var got []string
-			for _, o := range plan.Permanent(0) {
+			for _, o := range plan.Permanent() {
 				require.NotEmpty(t, o.Message)
 				require.Equal(t, testNode, o.Node)
 				got = append(got, fmt.Sprintf("%s %v %d: %s", o.Reason, o.Budgets, o.Count, o.Remedy))
 			}
-			require.Equal(t, tc.want, got, tc.reason)
+			require.Equal(t, tc.want, got)
 		})
 	}
 }
@@ -161,11 +147,11 @@ func TestWarnings(t *testing.T) {
 		return PodRef{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}
 	}
 	want := []Blocker{
-		{Node: testNode, Reason: ReasonLocalData, Message: "evicting Pod with local storage", Pods: []PodRef{ref("both")}, Count: 2},
+		{Node: testNode, Reason: ReasonLocalData, Message: "evicting Pod with local storage", Pods: []PodRef{ref("both"), ref("late")}, Count: 2},
 		{Node: testNode, Reason: ReasonRuleWarning, Message: `label cluster.x-k8s.io/drain has the unknown value "no"`,
 			Pods: []PodRef{ref("odd")}, Count: 1},
-		{Node: testNode, Reason: ReasonUnmanaged, Message: "evicting Pod that has no controller", Pods: []PodRef{ref("bare")}, Count: 2},
+		{Node: testNode, Reason: ReasonUnmanaged, Message: "evicting Pod that has no controller", Pods: []PodRef{ref("bare"), ref("both")}, Count: 2},
 	}
-	require.Equal(t, want, plan.Warnings(1))
-	require.Empty(t, plan.Permanent(0), "a warning is no obstacle")
+	require.Equal(t, want, plan.Warnings())
+	require.Empty(t, plan.Permanent(), "a warning is no obstacle")
 }

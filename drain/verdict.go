@@ -1,36 +1,25 @@
 package drain
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Action is what happens to a Pod of a draining Node.
-type Action uint8
+type Action string
 
 // Values of Action. Undecided means that no rule decided; [Planner.Plan] turns it into Deny.
 const (
-	Undecided Action = iota
+	Undecided Action = ""
 	// Evict evicts the Pod, which respects budgets.
-	Evict
+	Evict Action = "Evict"
 	// Delete deletes the Pod with its grace period, which ignores budgets.
-	Delete
+	Delete Action = "Delete"
 	// Wait requests nothing for now; the Pod blocks the drain until it is gone.
-	Wait
+	Wait Action = "Wait"
 	// Ignore leaves the Pod on the Node; it does not block the drain.
-	Ignore
+	Ignore Action = "Ignore"
 	// Deny requests nothing; the Pod blocks the drain until something changes. If only budgets deny a Pod, drain/runner still requests its
 	// eviction from time to time.
-	Deny
+	Deny Action = "Deny"
 )
-
-// String returns the action's name, for example "Evict".
-func (a Action) String() string {
-	if a > Deny {
-		return fmt.Sprintf("Action(%d)", uint8(a))
-	}
-	return []string{"Undecided", "Evict", "Delete", "Wait", "Ignore", "Deny"}[a]
-}
 
 // leaves reports whether the Pod is evicted or deleted.
 func (a Action) leaves() bool { return a == Evict || a == Delete }
@@ -82,11 +71,10 @@ const (
 
 // Reasons that only [Plan.Permanent] and [Plan.Warnings] use.
 const (
-	ReasonFinalizer      Reason = "Finalizer"      // finalizers keep the object after the containers have ended
-	ReasonNeverCompletes Reason = "NeverCompletes" // waits for the completion of a Pod that always restarts
-	ReasonLocalData      Reason = "LocalData"      // data in emptyDir volumes is lost
-	ReasonUnmanaged      Reason = "Unmanaged"      // no controller creates the Pod again
-	ReasonRuleWarning    Reason = "RuleWarning"    // a rule warns
+	ReasonFinalizer   Reason = "Finalizer"   // finalizers keep the object after the containers have ended
+	ReasonLocalData   Reason = "LocalData"   // data in emptyDir volumes is lost
+	ReasonUnmanaged   Reason = "Unmanaged"   // no controller creates the Pod again
+	ReasonRuleWarning Reason = "RuleWarning" // a rule warns
 )
 
 // Verdict is the decision about one Pod.

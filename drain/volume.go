@@ -70,12 +70,8 @@ type VolumeFacts struct {
 const maxVolumeNames = 5 // per line, as in Cluster API
 
 // Summary returns the volumes that are waited for in the form of Cluster API's message, without its first line, which contains a start
-// time. Each line names at most maxNames volumes (0 or less means 5). It is empty when no volume blocks, contains no times, and is equal
-// for equal plans.
-func (p VolumePlan) Summary(maxNames int) string {
-	if maxNames <= 0 {
-		maxNames = maxVolumeNames
-	}
+// time. Each line names at most five volumes. It is empty when no volume blocks, contains no times, and is equal for equal plans.
+func (p VolumePlan) Summary() string {
 	var claims, volumes, inTree []string
 	for _, v := range p.Blocking {
 		switch {
@@ -90,7 +86,7 @@ func (p VolumePlan) Summary(maxNames int) string {
 	var lines []string
 	bullet := func(text string, names []string) {
 		if len(names) > 0 {
-			lines = append(lines, "* "+text+": "+limited(names, maxNames))
+			lines = append(lines, "* "+text+": "+limited(names, maxVolumeNames))
 		}
 	}
 	bullet("PersistentVolumeClaims", claims)

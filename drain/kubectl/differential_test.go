@@ -113,7 +113,7 @@ func comparePod(t *testing.T, s *scene, pod *corev1.Pod, ours drain.Verdict, hit
 	require.Empty(t, cmp.Diff(theirs, got, cmp.AllowUnexported(opinion{}), cmpopts.EquateEmpty()),
 		"%s got %+v (-kubectl +ours)\npod: %+v\noptions: %+v", name, ours, pod, s.options)
 
-	hit[ours.Action.String()+" "+string(ours.Reason)]++
+	hit[string(ours.Action)+" "+string(ours.Reason)]++
 	if owner := metaController(pod); goes && owner == "DaemonSet" && ours.Reason == drain.ReasonFinished {
 		hit["Evict a finished DaemonSet pod"]++
 	}

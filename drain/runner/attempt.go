@@ -48,19 +48,13 @@ type attempt struct {
 	seenRV   string       // version of the budget when the eviction was accepted, or refused because of the budget
 }
 
-// respawning is the state of a controller that creates Pods again: the number of those that have left, and the time until which the next
-// one rests. Every eviction would create the next Pod of a controller that ignores the cordon (Cluster API #12640, machine-api-operator
-// #1051).
-type respawning struct {
-	times int
-	until time.Time
-}
-
 // look updates the attempts for the Pods of a Step, and returns the holds on them. A Pod counts as created again when it is late, and a Pod
-// of its controller was evicted before; clocks are not compared. respawnAt is when the first of these may be evicted; zero when none rests.
-func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) (held map[types.UID]drain.Hold, respawnAt time.Time) {
+// of its controller was evicted before; clocks are not compared. Then it rests: every eviction would create the next Pod of a controller
+// that ignores the cordon (Cluster API #12640, machine-api-operator #1051).
+func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) map[types.UID]drain.Hold {
 	before := ns.attempts
-	ns.attempts, held = make(map[types.UID]*attempt, len(shown)), map[types.UID]drain.Hold{}
+	ns.attempts = make(map[types.UID]*attempt, len(shown))
+	held := map[types.UID]drain.Hold{}
 	for i := range shown {
 		pod, goes := shown[i].Pod, shown[i].Action != drain.Ignore
 		a := before[pod.UID]
@@ -73,11 +67,8 @@ func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) 
 		a.goes = goes
 		a.endIfOver(now)
 		hold, holds := a.hold(paused, now)
-		if until := ns.respawns[a.controller].until; !holds && a.late && now.Before(until) {
+		if !holds && a.late && now.Before(ns.respawns[a.controller]) {
 			hold, holds = drain.Hold{Reason: drain.ReasonRespawned, Message: respawnedMessage}, true
-			if respawnAt.IsZero() || until.Before(respawnAt) {
-				respawnAt = until
-			}
 		}
 		if holds {
 			held[pod.UID] = hold
@@ -89,7 +80,7 @@ func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) 
 		}
 	}
 	ns.sawCordon = ns.sawCordon || !ns.cordon.since.IsZero()
-	return held, respawnAt
+	return held
 }
 
 const respawnedMessage = "its controller creates Pods on the cordoned Node again; let them not tolerate the taint " +
@@ -243,12 +234,7 @@ func (a *attempt) succeeded(o drain.Outcome, now time.Time) {
 		a.seenRV = a.budget.seenRV
 	}
 	if a.controller != "" {
-		c := a.ns.respawns[a.controller]
-		if a.late {
-			c.times++
-		}
-		c.until = now.Add(drain.Rest(drain.ReasonRespawned, 0, c.times+1))
-		a.ns.respawns[a.controller] = c
+		a.ns.respawns[a.controller] = now.Add(probeInterval)
 	}
 }
 

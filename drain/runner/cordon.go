@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,48 +18,39 @@ import (
 	"github.com/machinist-dev/machinist/internal/patch"
 )
 
-const (
-	// reportedFor is how long the drain reports an uncordon by others.
-	reportedFor = 2 * time.Minute
-	// contestedAfter is the number of uncordons from which they count as deliberate.
-	contestedAfter = 5
-)
+// reportedFor is how long the drain reports that others undo the cordon.
+const reportedFor = 2 * time.Minute
 
 // cordon is the state of the cordon of a Node. The zero value is a Node that was not cordoned yet.
 type cordon struct {
 	since time.Time // the first Step that saw the cordon
-	holds bool      // the last Step saw the cordon, or the API server accepted it after that
-	// undone is how often others have made the Node schedulable again, between first and last. by lists those writers, from the Node's managed
-	// fields.
-	undone      int
+	// undone is set while others make the Node schedulable again each time that it is cordoned, which then is put off: from the first of these
+	// Steps until some time after the last one. Only then may a drain end without the cordon.
+	undone      *patch.UndoneError
 	first, last time.Time
-	by          string
-	told        bool // reported in an Event
-	// contested: the Node was uncordoned at least contestedAfter times, and the next cordon is delayed. Only then may a drain end without the
-	// cordon.
-	contested bool
-	next      time.Duration // until the Node can be cordoned again; 0 for now
+	reported    bool // in an Event
 }
 
-// see updates the state from the Node of a Step; behind means that the Node is older than the last cordon.
-func (c *cordon) see(unschedulable, behind bool, now time.Time) {
-	if c.contested = c.contested && now.Sub(c.last) < reportedFor; c.since.After(now) { // the clock was set back
-		c.since = now
+// see updates the state from the Node of a Step.
+func (c *cordon) see(unschedulable bool, now time.Time) {
+	if now.Sub(c.last) >= reportedFor {
+		c.undone = nil
 	}
 	switch {
-	case unschedulable:
-		c.holds, c.next = true, 0
-		if c.since.IsZero() {
-			c.since = now
-		}
-	case c.holds && !behind:
-		c.holds, c.undone, c.last = false, c.undone+1, now
-		if c.first.IsZero() {
-			c.first = now
-		}
-	}
-	if !unschedulable && !c.contested {
+	case unschedulable && c.since.IsZero(), c.since.After(now): // or the clock was set back
+		c.since = now
+	case !unschedulable && c.undone == nil:
 		c.since = time.Time{}
+	}
+}
+
+// putOff records that the Node cannot be cordoned now, because others undo it.
+func (c *cordon) putOff(undone *patch.UndoneError, now time.Time) {
+	if c.undone == nil {
+		c.first = now
+	}
+	if c.undone, c.last = undone, now; c.since.IsZero() {
+		c.since = now
 	}
 }
 
@@ -66,66 +58,50 @@ func (c *cordon) see(unschedulable, behind bool, now time.Time) {
 func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) error {
 	now, behind := r.cfg.Clock.Now(), r.cordons.Behind(node)
 	r.mu.Lock()
-	ns.cordon.see(node.Spec.Unschedulable, behind, now)
+	ns.cordon.see(node.Spec.Unschedulable, now)
 	ns.listedAgain = ns.listedAgain && !ns.cordon.since.IsZero()
 	r.mu.Unlock()
 	if node.Spec.Unschedulable || behind {
 		return nil
 	}
-	err := r.setUnschedulable(ctx, r.cfg.Nodes, node, true)
-	undone := (*patch.UndoneError)(nil)
-	putOff := errors.As(err, &undone)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch c := &ns.cordon; {
-	case putOff:
-		c.by, c.next, err = undone.By, undone.After, nil
-		if c.contested = c.undone >= contestedAfter; c.contested && c.since.IsZero() {
-			c.since = now
-		}
-	case err == nil:
-		c.holds, c.next = true, 0
+	err := r.setUnschedulable(ctx, node)
+	if undone, is := errors.AsType[*patch.UndoneError](err); is {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		ns.cordon.putOff(undone, now)
+		return nil
 	}
 	return err
 }
 
 // report adds to a result that others make the Node schedulable again.
-func (c *cordon) report(node string, result *Result, now time.Time) {
-	if c.undone == 0 || now.Sub(c.last) >= reportedFor || result.Done {
+func (c *cordon) report(node string, result *Result) {
+	if c.undone == nil || result.Done {
 		return
 	}
-	times, by := "once", ""
-	if c.undone > 1 {
-		times = fmt.Sprintf("%d times", c.undone)
-	}
-	if c.by != "" {
-		by = " by " + c.by
+	by := ""
+	if c.undone.By != "" {
+		by = " by " + c.undone.By
 	}
 	b := drain.Blocker{
 		Node: node, Reason: drain.ReasonUncordoned, Since: c.first,
-		Message: fmt.Sprintf("the Node was made schedulable again%s during its drain, %s since %s; it is cordoned again, later each time: "+
-			"let the other one leave the Node alone", by, times, c.first.UTC().Format(time.RFC3339)),
+		Message: "the Node was made schedulable again during its drain, several times" + by + "; it is cordoned again, later each time: " +
+			"let the other one leave the Node alone",
 	}
 	result.Blockers = append(result.Blockers, b)
-	if !c.told {
-		c.told, result.Event = true, &b
+	if !c.reported {
+		c.reported, result.Event = true, &b
 	}
-	result.Message = joinLines("* "+b.Message, result.Message)
-	if c.next > 0 {
-		result.RequeueAfter = min(result.RequeueAfter, c.next)
-	}
+	result.Message = strings.Trim("* "+b.Message+"\n"+result.Message, "\n")
+	result.RequeueAfter = min(result.RequeueAfter, c.undone.After)
 }
 
 // setUnschedulable writes one field, with a test of the UID. It omits the resource version, so that status writes of the kubelet cause no
 // conflict.
-func (r *Runner) setUnschedulable(ctx context.Context, through client.Writer, node *corev1.Node, to bool) error {
-	verb := "uncordon"
-	if to {
-		verb = "cordon"
-	}
+func (r *Runner) setUnschedulable(ctx context.Context, node *corev1.Node) error {
 	body, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": node.UID},
-		{"op": "add", "path": "/spec/unschedulable", "value": to},
+		{"op": "add", "path": "/spec/unschedulable", "value": true},
 	})
 	if err != nil {
 		return err
@@ -133,12 +109,12 @@ func (r *Runner) setUnschedulable(ctx context.Context, through client.Writer, no
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	err = r.cordons.PatchThrough(ctx, through, target, client.RawPatch(types.JSONPatchType, body))
+	err = r.cordons.PatchThrough(ctx, r.cfg.Nodes, target, client.RawPatch(types.JSONPatchType, body))
 	if isReplaced(err) {
 		err = fmt.Errorf("%w: %w", errNodeReplaced, err)
 	}
 	if err != nil {
-		return fmt.Errorf("%s node %s: %w", verb, node.Name, err)
+		return fmt.Errorf("cordon node %s: %w", node.Name, err)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 		a.state = idle
 		return
 	}
-	r.answered(outcome, err, now)
+	r.answered(outcome, now)
 	if a.budget.answered(outcome, now) {
 		r.recallLocked(a.budget)
 	}

@@ -20,17 +20,16 @@
 //   - A drain is Done only when all Pods of the Node are known, none of them blocks, and the Node is cordoned. Config.Settle must have
 //     passed since the first Step that saw the cordon and since the last new Pod, and a later list of the Pods must confirm the result: a
 //     watch may be behind. A new process does both again.
-//   - A Node that others make schedulable again is cordoned again, and a blocker reports since when and how often. After five times,
-//     cordons become rarer, up to one a minute, and the drain ends without the cordon when no Pod is left.
+//   - A Node that others make schedulable again is cordoned again. After five times, a blocker reports that, cordons become rarer, up to one
+//     a minute, and the drain ends without the cordon when no Pod is left.
 //   - No Pod is deleted unless a rule or a policy requires it.
 //   - No more evictions of one budget are in flight, over all Nodes, than its status allows, and at most four. In addition, one Pod of a
 //     closed budget is requested every 15 s, because the API server decides.
 //   - A Pod whose budgets can never allow its eviction is requested once, and again a minute after a refusal, doubled up to 5 min. Webhooks
 //     act on the request: KubeVirt migrates the virtual machine, Strimzi's drain cleaner restarts the Pod. Meanwhile the Pod is reported as
 //     before.
-//   - Nodes take turns. At most 64 requests are in flight, and 32 per Node. A throttling response delays all requests, for a minute at
-//     most. Rejected credentials stop all requests for a while, and every Step returns the error. Any other refusal delays only one Pod;
-//     [drain.Rest] is the schedule.
+//   - Nodes take turns. At most 64 requests are in flight. A throttling response and rejected credentials delay all requests, for a minute
+//     at most. Any other refusal delays only one Pod; [drain.Rest] is the schedule.
 //   - There is one goroutine per request in flight, not per Pod. Goroutines end with the context.
 //   - StepVolumes sends no request. It is Done only when all VolumeAttachments are known.
 //   - No label of a metric names an object.

@@ -99,7 +99,7 @@ func drainBy(ctx context.Context, r *Runner, live client.Reader, opts DrainOptio
 	defer beside.Wait()
 	defer cancel(nil)
 	beside.Go(func() { cancel(cmp.Or(r.Start(ctx), errStopped)) })
-	d := &drains{runner: r, live: live, opts: opts, of: map[string]*nodeDrain{}, places: make(chan struct{}, 8)}
+	d := &drains{runner: r, live: live, opts: opts, of: map[string]*nodeDrain{}}
 	for _, name := range names {
 		d.of[name] = &nodeDrain{NodeResult: NodeResult{Node: name}, woken: make(chan struct{}, 1)}
 	}
@@ -112,7 +112,6 @@ type drains struct {
 	live   client.Reader
 	opts   DrainOptions
 	of     map[string]*nodeDrain
-	places chan struct{} // limits concurrent calls of look
 
 	mu sync.Mutex // held during Progress
 }
@@ -148,10 +147,8 @@ func (d *drains) all(ctx context.Context, names []string) ([]NodeResult, error) 
 	return results, errors.Join(errs...)
 }
 
-// drain steps a Node until its drain has ended. Errors that a retry may resolve are retried after growing pauses.
+// drain steps a Node until its drain has ended. Errors that a retry may resolve are retried after a second.
 func (d *drains) drain(ctx context.Context, n *nodeDrain) {
-	const shortest, longest = 500 * time.Millisecond, 15 * time.Second
-	pause := shortest
 	for {
 		result, err := d.look(ctx, n)
 		switch {
@@ -164,14 +161,12 @@ func (d *drains) drain(ctx context.Context, n *nodeDrain) {
 			return
 		case err != nil:
 			d.tell(n, n.Result, err)
-			d.wait(ctx, pause, nil) // changes of Pods do not shorten the pause
-			pause = min(2*pause, longest)
+			d.wait(ctx, time.Second, nil) // changes of Pods do not shorten the pause
 		case result.Done:
 			d.end(n, result, nil)
 			return
 		default:
 			d.tell(n, result, nil)
-			pause = shortest
 			d.wait(ctx, result.RequeueAfter, n.woken)
 		}
 	}
@@ -188,15 +183,12 @@ func (d *drains) wait(ctx context.Context, rest time.Duration, woken <-chan stru
 }
 
 func (d *drains) look(ctx context.Context, n *nodeDrain) (Result, error) {
-	d.places <- struct{}{}
-	defer func() { <-d.places }()
 	if err := d.read(ctx, n); err != nil {
 		return Result{}, fmt.Errorf("drain node %s: %w", n.Node, err)
 	}
 	result, err := d.runner.Step(ctx, Request{Node: n.node, Rules: d.opts.Rules, Policy: d.opts.Policy})
-	undone := slices.ContainsFunc(result.Blockers, func(b drain.Blocker) bool { return b.Reason == drain.ReasonUncordoned })
-	if !n.node.Spec.Unschedulable && !undone {
-		result.RequeueAfter = min(result.RequeueAfter, d.runner.cfg.Debounce) // the cordon was sent: read the Node again to confirm it
+	if !n.node.Spec.Unschedulable {
+		result.RequeueAfter = min(result.RequeueAfter, 10*d.runner.cfg.Debounce) // the cordon was sent: read the Node again to confirm it
 	}
 	return result, err
 }
@@ -241,33 +233,4 @@ func isFinal(err error) bool {
 	return errors.Is(err, errNodeReplaced) || errors.Is(err, errInvalidRequest) ||
 		apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
-}
-
-// Cordon makes Nodes unschedulable. It does not write Nodes that already are. On errors it continues with the other Nodes; the error names
-// the Nodes that failed.
-func Cordon(ctx context.Context, restConfig *rest.Config, nodes ...string) error {
-	return setAll(ctx, restConfig, true, nodes)
-}
-
-// Uncordon makes Nodes schedulable again, with the errors of [Cordon]. Evicted Pods do not return.
-func Uncordon(ctx context.Context, restConfig *rest.Config, nodes ...string) error {
-	return setAll(ctx, restConfig, false, nodes)
-}
-
-func setAll(ctx context.Context, restConfig *rest.Config, unschedulable bool, names []string) error {
-	var live client.Client
-	r, err := standalone(restConfig, func(_ *Config, c client.Client) { live = c })
-	if err != nil {
-		return fmt.Errorf("change whether nodes are schedulable: %w", err)
-	}
-	var errs []error
-	for _, name := range names {
-		var node corev1.Node
-		if err := live.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
-			errs = append(errs, fmt.Errorf("read node %s: %w", name, err))
-		} else if node.Spec.Unschedulable != unschedulable {
-			errs = append(errs, r.setUnschedulable(ctx, live, &node, unschedulable))
-		}
-	}
-	return errors.Join(errs...)
 }

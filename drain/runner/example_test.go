@@ -111,29 +111,17 @@ func ExampleDrain() {
 	// error: <nil>
 }
 
-// A program takes a Node out of scheduling without a drain, and gives it back.
-func ExampleCordon() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	restConfig := clusterWith(ctx, "node-1").RESTConfig()
-	fmt.Println(runner.Cordon(ctx, restConfig, "node-1"))
-	fmt.Println(runner.Uncordon(ctx, restConfig, "node-1"))
-	// Output:
-	// <nil>
-	// <nil>
-}
-
 // Plans a drain without a Runner: what would go, what stays, and why.
 func ExampleLook() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c := clusterWith(ctx, "node-1").Client()
-	pods, facts, err := runner.Look(ctx, c, time.Now(), "node-1")
+	pods, facts, err := runner.Look(ctx, c, "node-1")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	plan := drain.Planner{}.Plan(pods, facts)
-	fmt.Println(plan.Summary(0)) // and plan.Permanent(0) has what waiting does not remove
+	fmt.Println(plan.Summary()) // and plan.Permanent() has what waiting does not remove
 	// Output: * Pod default/web-on-node-1: to be evicted
 }

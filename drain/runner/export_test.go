@@ -3,8 +3,11 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -50,7 +53,8 @@ func (r *Runner) Cancel(ctx context.Context, node *corev1.Node, uncordon bool) e
 	if !uncordon {
 		return nil
 	}
-	return r.setUnschedulable(ctx, r.cfg.Nodes, node, false)
+	body := fmt.Appendf(nil, `[{"op":"test","path":"/metadata/uid","value":%q},{"op":"add","path":"/spec/unschedulable","value":false}]`, node.UID)
+	return r.cfg.Nodes.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.RawPatch(types.JSONPatchType, body))
 }
 
 // DrainBy drains by a Runner with a configuration of a test, which reads Nodes from live.

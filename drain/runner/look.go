@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -17,9 +16,8 @@ import (
 // both in the whole cluster. With a client that does not cache, the lists are consistent reads; a cache needs an index of the field
 // spec.nodeName.
 //
-// now becomes [drain.Facts.Now]. The facts have no requests in flight, which only a running drain has. A Node that does not exist has no
-// Pods. The error wraps that of the API server. Look changes nothing and is safe for concurrent use.
-func Look(ctx context.Context, c client.Reader, now time.Time, nodes ...string) ([]drain.NodePods, drain.Facts, error) {
+// The facts have no requests in flight, which only a running drain has. A Node that does not exist has no Pods. The error wraps that of the API server. Look changes nothing and is safe for concurrent use.
+func Look(ctx context.Context, c client.Reader, nodes ...string) ([]drain.NodePods, drain.Facts, error) {
 	found := make([]drain.NodePods, 0, len(nodes))
 	for _, node := range nodes {
 		var pods corev1.PodList
@@ -32,7 +30,7 @@ func Look(ctx context.Context, c client.Reader, now time.Time, nodes ...string) 
 	if err := c.List(ctx, &budgets); err != nil {
 		return nil, drain.Facts{}, fmt.Errorf("list poddisruptionbudgets: %w", err)
 	}
-	return found, drain.Facts{Now: now, Budgets: pointers(budgets.Items)}, nil
+	return found, drain.Facts{Budgets: pointers(budgets.Items)}, nil
 }
 
 func pointers[T any](items []T) []*T {

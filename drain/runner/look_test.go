@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -42,8 +41,7 @@ func shop(t *testing.T, nodes int) (*fake.Store, []string) {
 func TestLook(t *testing.T) {
 	for _, c := range []struct{ nodes, lists int }{{0, 1}, {2, 3}, {9, 10}} {
 		store, names := shop(t, c.nodes)
-		now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-		pods, facts, err := runner.Look(t.Context(), store.Client(), now, names...)
+		pods, facts, err := runner.Look(t.Context(), store.Client(), names...)
 		require.NoError(t, err)
 		require.Len(t, pods, c.nodes)
 		for i, of := range pods {
@@ -51,13 +49,12 @@ func TestLook(t *testing.T) {
 			require.Len(t, of.Pods, 2)
 			require.Equal(t, []string{fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)}, []string{of.Pods[0].Name, of.Pods[1].Name})
 		}
-		require.Equal(t, now, facts.Now)
 		require.Len(t, facts.Budgets, 1)
 		require.Equal(t, c.lists, store.CountRequests(func(fake.Request) bool { return true }), "%d nodes", c.nodes)
 		require.Len(t, drain.Planner{}.Plan(pods, facts).Decisions, 2*c.nodes)
 	}
 	store, _ := shop(t, 1)
-	pods, facts, err := runner.Look(t.Context(), store.Client(), time.Now(), "n7")
+	pods, facts, err := runner.Look(t.Context(), store.Client(), "n7")
 	require.NoError(t, err)
 	require.Equal(t, []drain.NodePods{{Node: "n7", Pods: []*corev1.Pod{}}}, pods)
 	require.True(t, drain.Planner{}.Plan(pods, facts).Done(), "nothing is on the Node")
@@ -69,7 +66,7 @@ func TestLookFails(t *testing.T) {
 	for kind, want := range map[string]string{"Pod": "list pods of node n1: ", "PodDisruptionBudget": "list poddisruptionbudgets: "} {
 		store, names := shop(t, 1)
 		store.FailNext(func(r fake.Request) bool { return r.GVK.Kind == kind }, refused)
-		pods, _, err := runner.Look(t.Context(), store.Client(), time.Now(), names...)
+		pods, _, err := runner.Look(t.Context(), store.Client(), names...)
 		require.ErrorIs(t, err, refused)
 		require.ErrorContains(t, err, want)
 		require.Nil(t, pods)

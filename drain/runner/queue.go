@@ -11,17 +11,16 @@ import (
 
 // queue selects the next request: Nodes take turns, within the limits. The lock of the Runner guards it.
 type queue struct {
-	ring             []*nodeState // each Node goes to the end after its turn
-	inFlight         int
-	workers, perNode int // limits of requests in flight, in total and per Node
-	paused           pause
+	ring     []*nodeState // each Node goes to the end after its turn
+	inFlight int
+	workers  int // limit of requests in flight
+	paused   pause
 }
 
 // pause delays all requests.
 type pause struct {
-	until   time.Time
-	hold    drain.Hold
-	refused error // the API server rejected the credentials
+	until time.Time
+	hold  drain.Hold
 }
 
 // next removes the request that may be sent now from the queues of the Nodes, if there is one. Otherwise wait is when to call again even if
@@ -44,9 +43,6 @@ func (q *queue) next(now time.Time) (request *attempt, wait time.Duration) {
 
 // take returns the first request of a Node that may be sent now, and counts it.
 func (q *queue) take(ns *nodeState) *attempt {
-	if ns.inFlight >= q.perNode {
-		return nil
-	}
 	at := slices.IndexFunc(ns.queue, func(uid types.UID) bool { return ns.attempts[uid].budget.admits() })
 	if at < 0 {
 		return nil
@@ -58,26 +54,21 @@ func (q *queue) take(ns *nodeState) *attempt {
 	return a
 }
 
-// count adds n to the requests in flight in total, of the Node and of the budget of a.
+// count adds n to the requests in flight in total and of the budget of a.
 func (q *queue) count(a *attempt, n int) {
 	q.inFlight += n
-	a.ns.inFlight += n
 	if a.budget != nil {
 		a.budget.inFlight += n
 	}
 }
 
 // answered delays all requests after a response that is not about the Pod.
-func (q *queue) answered(o drain.Outcome, err error, now time.Time) {
+func (q *queue) answered(o drain.Outcome, now time.Time) {
 	if o.Reason != drain.ReasonThrottled && o.Reason != drain.ReasonUnauthorized {
-		q.paused.refused = nil
 		return
 	}
 	if until := now.Add(o.RetryAfter); until.After(q.paused.until) {
 		q.paused.until = until
 	}
 	q.paused.hold = drain.Hold{Reason: o.Reason, Message: o.Message}
-	if o.Reason == drain.ReasonUnauthorized {
-		q.paused.refused = err
-	}
 }

@@ -3,7 +3,6 @@ package runner
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,11 +59,9 @@ type Result struct {
 	RequeueAfter time.Duration
 }
 
-// againAt requests the next Step at the given time; zero is ignored.
+// againAt requests the next Step at the given time.
 func (r *Result) againAt(at, now time.Time) {
-	if !at.IsZero() {
-		r.RequeueAfter = min(r.RequeueAfter, max(at.Sub(now), time.Millisecond))
-	}
+	r.RequeueAfter = min(r.RequeueAfter, max(at.Sub(now), time.Millisecond))
 }
 
 // settle decides whether a Node without blocking Pods is drained, or its Pods must be listed again to confirm that. The settle time counts
@@ -87,5 +84,3 @@ func (r *Result) settle(ns *nodeState, settle time.Duration, now time.Time) (con
 	}
 	return false
 }
-
-func joinLines(a, b string) string { return strings.Trim(a+"\n"+b, "\n") }

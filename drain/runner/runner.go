@@ -39,9 +39,8 @@ type nodeState struct {
 	attempts  map[types.UID]*attempt // of the Pods of the last Step; nil before the first one
 	boundAt   time.Time              // when a Pod that must leave first appeared in a Step
 	queue     []types.UID
-	inFlight  int
 	waits     map[types.NamespacedName]bool // budgets that hold Pods of the Node
-	respawns  map[types.UID]respawning      // by controller of a Pod that has left
+	respawns  map[types.UID]time.Time       // by controller of a Pod that has left: when the next one may be evicted
 	blocked   map[string]time.Time          // since when, by key of the blockers of the last report
 	// listedAgain: the Pods were listed again when none was left and the settle time was over.
 	listedAgain bool
@@ -60,7 +59,7 @@ func New(cfg Config) (*Runner, error) {
 		nodes:   map[string]*nodeState{},
 		budgets: budgets{},
 		sinks:   map[*sink]struct{}{},
-		queue:   queue{workers: maxInFlight, perNode: maxInFlightPerNode},
+		queue:   queue{workers: maxInFlight},
 	}, nil
 }
 
@@ -131,7 +130,7 @@ func (r *Runner) enter(req *Request) (*nodeState, error) {
 		r.forgetLocked(req.Node.Name)
 		ns = &nodeState{
 			name: req.Node.Name, uid: req.Node.UID, startedAt: r.cfg.Clock.Now(), waits: map[types.NamespacedName]bool{},
-			respawns: map[types.UID]respawning{},
+			respawns: map[types.UID]time.Time{},
 		}
 		r.nodes[ns.name] = ns
 		r.ring = append(r.ring, ns)

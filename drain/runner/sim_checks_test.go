@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -184,9 +183,6 @@ func (s *sim) checkStep(d *simDrain, before, node *corev1.Node, view simView, re
 	if err != nil {
 		if result.Done {
 			s.fail("Step of %s said Done beside %v", d.node, err)
-		}
-		if apierrors.IsUnauthorized(err) { // planned and queued all the same
-			s.proc.book.show(node, view, result)
 		}
 		return
 	}

@@ -184,7 +184,7 @@ func (s *sim) evict(q *simRequest) simAnswer {
 	case spaceGone:
 		return simAnswer{kind: answerGone, err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, q.pod.Namespace)}
 	case spaceTerminating:
-		return refuse(30*time.Second, terminatingSpace(q.pod))
+		return refuse(15*time.Second, terminatingSpace(q.pod))
 	case spaceActive:
 	}
 	p := s.pods[q.pod]

@@ -12,17 +12,15 @@ import (
 	"github.com/machinist-dev/machinist/drain"
 )
 
-const namesPerLine = 3
-
 // settles is the Message of a Result after the last known Pod has left, until another list confirms that there is none.
 const settles = "* no Pods left; making sure that none was bound right after the cordon"
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
-// waits for neither. A Node that others uncordon is cordoned again, after growing pauses up to a minute when they do so repeatedly;
-// meanwhile Pods leave, and a blocker reports it. Step can be called at any rate, again after Done, and by another process after a crash.
+// waits for neither. A Node that others uncordon is cordoned again, after growing pauses up to a minute when they do so repeatedly, which a
+// blocker reports; meanwhile Pods leave. Step can be called at any rate, again after Done, and by another process after a crash.
 //
 // Step returns an error when the Pods or the budgets cannot be read, the cordon failed (for example because the Node does not exist or was
-// replaced), the credentials are rejected, or after the end of Start. Done is false then.
+// replaced), or after the end of Start. Done is false then.
 func (r *Runner) Step(ctx context.Context, req Request) (Result, error) {
 	ns, err := r.enter(&req)
 	if err != nil {
@@ -61,26 +59,21 @@ func (r *Runner) look(ctx context.Context, ns *nodeState, req *Request) (result 
 	}
 	now := r.cfg.Clock.Now()
 	nodes := []drain.NodePods{{Node: ns.name, Pods: pods}}
-	plan := drain.Planner{Rules: req.rules(now)}.Plan(nodes, drain.Facts{Now: now, Budgets: budgets})
-	plan, respawnAt, err := r.act(ns, plan, budgets, now)
+	plan := drain.Planner{Rules: req.rules(now)}.Plan(nodes, drain.Facts{Budgets: budgets})
+	plan, err = r.act(ns, plan, budgets, now)
 	if err != nil {
 		return Result{}, false, err
 	}
 	result = Result{
 		Counts:       plan.Counts(),
-		Blockers:     plan.Blockers(namesPerLine),
-		Message:      plan.Summary(namesPerLine),
+		Blockers:     plan.Blockers(),
+		Message:      plan.Summary(),
 		RequeueAfter: probeInterval,
 	}
-	result.againAt(respawnAt, now)
 	if at := req.StartedAt.Add(req.policy().DeleteAfter); at.After(now) {
 		result.againAt(at, now)
 	}
-	confirm, refused := r.report(ns, &result, plan.Done(), now)
-	if refused != nil && !plan.Done() {
-		return result, false, fmt.Errorf("evictions are refused: %w", refused)
-	}
-	return result, confirm, nil
+	return result, r.report(ns, &result, plan.Done(), now), nil
 }
 
 // podsOf returns the Pods of a Node from the source. A Node that was released meanwhile has no watch afterwards.
@@ -116,34 +109,28 @@ func (r *Runner) readBudgets(ctx context.Context, pods []*corev1.Pod) (budgets [
 }
 
 // act plans again with the pending requests, and queues new ones: evictions queued by one Step count for the budgets of the next one.
-// respawnAt is when the first Pod that was created again has rested.
-func (r *Runner) act(
-	ns *nodeState, plan drain.Plan, budgets []*policyv1.PodDisruptionBudget, now time.Time,
-) (_ drain.Plan, respawnAt time.Time, _ error) {
+func (r *Runner) act(ns *nodeState, plan drain.Plan, budgets []*policyv1.PodDisruptionBudget, now time.Time) (drain.Plan, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.nodes[ns.name] != ns {
-		return plan, respawnAt, notListedError("the drain was cancelled")
+		return plan, notListedError("the drain was cancelled")
 	}
 	spent := r.budgets.observe(budgets, now) // a Node that waits for a budget reads it once per interval
-	held, respawnAt := ns.look(plan.Decisions, &r.paused, now)
-	plan = plan.With(drain.Facts{Now: now, Spent: spent, Held: held})
+	held := ns.look(plan.Decisions, &r.paused, now)
+	plan = plan.With(drain.Facts{Spent: spent, Held: held})
 	clear(ns.waits)
 	for i := range plan.Decisions {
 		ns.carryOut(&plan.Decisions[i], r.budgets, now)
 	}
 	r.kickDispatcher()
-	return plan, respawnAt, nil
+	return plan, nil
 }
 
 // report completes a result with the history and the queue, and decides whether the drain has ended, or the Pods must be listed again to
-// confirm that. refused is the error of rejected credentials.
-func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time) (confirm bool, refused error) {
+// confirm that.
+func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time) (confirm bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Before(r.paused.until) {
-		refused = r.paused.refused
-	}
 	ns.blockedSince(result, now)
 	for _, a := range ns.attempts {
 		if a.state == resting {
@@ -154,8 +141,8 @@ func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time)
 	if done {
 		confirm = result.settle(ns, r.cfg.Settle, now)
 	}
-	ns.cordon.report(ns.name, result, now)
-	return confirm, refused
+	ns.cordon.report(ns.name, result)
+	return confirm
 }
 
 func (ns *nodeState) blockedSince(result *Result, now time.Time) {

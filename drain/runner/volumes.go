@@ -53,7 +53,7 @@ func (r *Runner) StepVolumes(_ context.Context, req Request, timeout time.Durati
 	case err != nil:
 		return VolumesResult{}, fmt.Errorf("wait for volumes of node %s: %w", req.Node.Name, err)
 	}
-	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Attached: plan.Blocking, Message: plan.Summary(0)}
+	result := VolumesResult{Done: plan.Done(), Stopped: plan.Stopped, Attached: plan.Blocking, Message: plan.Summary()}
 	switch {
 	case plan.Stopped != drain.VolumesNotStopped:
 		result.Message = fmt.Sprintf("* not waiting any more (%s), still attached:\n%s", plan.Stopped, result.Message)
@@ -87,6 +87,6 @@ func (r *Runner) planVolumes(ns *nodeState, req *Request, timeout time.Duration,
 		return plan, err
 	}
 	nodes := []drain.NodePods{{Node: req.Node.Name, Pods: pods}}
-	facts.Decisions = drain.Planner{Rules: req.Rules}.Plan(nodes, drain.Facts{Now: now}).Decisions
+	facts.Decisions = drain.Planner{Rules: req.Rules}.Plan(nodes, drain.Facts{}).Decisions
 	return drain.PlanVolumes(facts)
 }

@@ -63,7 +63,7 @@ func (s *session) read(ctx context.Context) (*snapshot, error) {
 		snap.names = append(snap.names, node.Name)
 	}
 	var facts drain.Facts
-	snap.pods, facts, err = runner.Look(ctx, s.client, s.now(), snap.names...)
+	snap.pods, facts, err = runner.Look(ctx, s.client, snap.names...)
 	snap.budgets = facts.Budgets
 	return snap, s.explain("list", "pods and poddisruptionbudgets", err)
 }

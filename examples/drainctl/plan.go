@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -75,9 +74,9 @@ func (s *session) plan(ctx context.Context) int {
 
 // judge plans a drain of all Nodes, with the flags' rules at this moment.
 func (s *session) judge(snap *snapshot) *report {
-	plan := drain.Planner{Rules: s.rulesOf(s.now)}.Plan(snap.pods, drain.Facts{Now: s.now(), Budgets: snap.budgets})
-	r, never := &report{Warnings: plan.Warnings(pageNames)}, map[drain.PodRef]drain.Reason{}
-	for _, ob := range plan.Permanent(math.MaxInt) {
+	plan := drain.Planner{Rules: s.rulesOf(s.now)}.Plan(snap.pods, drain.Facts{Budgets: snap.budgets})
+	r, never := &report{Warnings: plan.Warnings()}, map[drain.PodRef]drain.Reason{}
+	for _, ob := range plan.Permanent() {
 		for _, pod := range ob.Pods {
 			if isPermanent(&ob) {
 				r.Blocked, never[pod] = true, ob.Reason
@@ -86,7 +85,7 @@ func (s *session) judge(snap *snapshot) *report {
 		ob.Pods = ob.Pods[:min(len(ob.Pods), pageNames)]
 		r.InTheWay = append(r.InTheWay, ob)
 	}
-	r.Held = slices.DeleteFunc(plan.Blockers(pageNames), func(held drain.Blocker) bool {
+	r.Held = slices.DeleteFunc(plan.Blockers(), func(held drain.Blocker) bool {
 		return slices.ContainsFunc(r.InTheWay, func(ob drain.Blocker) bool { return ob.Key() == held.Key() })
 	})
 	for _, node := range snap.nodes {
@@ -106,7 +105,7 @@ func (s *session) judge(snap *snapshot) *report {
 func isPermanent(ob *drain.Blocker) bool { return ob.Reason != drain.ReasonFinalizer }
 
 func (n *nodeReport) add(d *drain.Decision, never map[drain.PodRef]drain.Reason) {
-	p := podReport{Pod: drain.RefOf(d.Pod).String(), Action: strings.ToLower(d.Intended.String()), When: whenLater, Reason: d.Reason}
+	p := podReport{Pod: drain.RefOf(d.Pod).String(), Action: strings.ToLower(string(d.Intended)), When: whenLater, Reason: d.Reason}
 	why, is := never[drain.RefOf(d.Pod)]
 	switch {
 	case is:

@@ -133,7 +133,7 @@ func (p *picture) blocks(node string) bool {
 	pods := slices.DeleteFunc(slices.Clone(p.pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != node })
 	plan := drain.Planner{}.Plan([]drain.NodePods{{Node: node, Pods: pods}},
 		drain.Facts{Budgets: []*policyv1.PodDisruptionBudget{&p.budget}})
-	return slices.ContainsFunc(plan.Blockers(0), func(b drain.Blocker) bool { return len(b.Budgets) > 0 })
+	return slices.ContainsFunc(plan.Blockers(), func(b drain.Blocker) bool { return len(b.Budgets) > 0 })
 }
 
 // ready counts the pods that serve.

@@ -107,13 +107,12 @@ func (n *Node) text() string {
 
 // holds are the groups of Pods that hold the drain of each Node, by its name.
 func holds(plan drain.Plan) map[string][]Hold {
-	const shown = 3
 	remedies := map[string]string{}
-	for _, o := range plan.Permanent(shown) {
+	for _, o := range plan.Permanent() {
 		remedies[o.Node+"/"+o.Key()] = o.Remedy
 	}
 	of := map[string][]Hold{}
-	for _, b := range plan.Blockers(shown) {
+	for _, b := range plan.Blockers() {
 		h := Hold{Reason: b.Reason, Message: b.Message, Count: b.Count, Do: remedies[b.Node+"/"+b.Key()]}
 		for _, budget := range b.Budgets {
 			h.Budgets = append(h.Budgets, budget.String())

@@ -63,7 +63,7 @@ func (r Reader) events(ctx context.Context, m *contract.MachineState) []Event {
 
 // holds returns what holds the drain of a Node. What cannot be read is a problem of the Node.
 func (r Reader) holds(ctx context.Context, node *Node) []Hold {
-	pods, facts, err := runner.Look(ctx, r.nodes(), r.Now, node.Name)
+	pods, facts, err := runner.Look(ctx, r.nodes(), node.Name)
 	if err != nil {
 		node.Problem = "its Pods cannot be read: " + err.Error()
 		return nil
