@@ -41,11 +41,7 @@ type Plan struct {
 // Plan decides about all Pods of all given Nodes. Budgets are counted over all of them, earlier Nodes first. Inputs are retained by
 // reference and not changed. Nil Pods are ignored.
 func (p Planner) Plan(nodes []NodePods, facts Facts) Plan {
-	pods := 0
-	for i := range nodes {
-		pods += len(nodes[i].Pods)
-	}
-	judged := make([]Decision, 0, pods)
+	var judged []Decision
 	for i := range nodes {
 		start := len(judged)
 		judged = p.judge(judged, &nodes[i])

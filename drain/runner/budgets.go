@@ -21,10 +21,9 @@ type budgetState struct {
 	lookedAt time.Time              // by a Step
 	seenRV   string                 // newest resource version that a Step read
 	tokens   map[types.UID]*attempt // evictions that count against the budget until its status shows them
-	inFlight int
-	closedRV string    // resource version at which the API server refused
-	probeAt  time.Time // when to request one Pod although the budget is closed
-	asked    bool      // a request that counts against it is queued or in flight
+	closedRV string                 // resource version at which the API server refused
+	probeAt  time.Time              // when to request one Pod although the budget is closed
+	asked    bool                   // a request that counts against it is queued or in flight
 }
 
 // observe records the budgets that a Step read, and drops those that no drain needs. It returns, per budget, the evictions that its status
@@ -56,7 +55,7 @@ func (b *budgetState) forgotten(now time.Time) bool {
 			return false
 		}
 	}
-	return b.inFlight == 0 && now.Sub(b.lookedAt) >= time.Minute
+	return now.Sub(b.lookedAt) >= time.Minute
 }
 
 // spent returns how many evictions the status does not show yet. For a closed budget it returns the maximum, also if the status allows
@@ -92,11 +91,6 @@ func (b *budgetState) take(a *attempt, probe bool, now time.Time) {
 	if b.tokens[a.ref.UID], b.asked = a, true; probe {
 		b.probeAt = now.Add(probeInterval)
 	}
-}
-
-// admits reports whether one more request may be sent for the budget; true for a nil budget.
-func (b *budgetState) admits() bool {
-	return b == nil || b.inFlight < maxInFlightPerBudget
 }
 
 // answered updates the budget after a response. refused means that queued requests would get the same response.

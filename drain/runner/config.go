@@ -43,8 +43,6 @@ type Config struct {
 const (
 	// maxInFlight limits the requests in flight: about a quarter of what the API server's priority and fairness allows one client.
 	maxInFlight = 64
-	// maxInFlightPerBudget limits the requests in flight for one budget. More would conflict in the API server.
-	maxInFlightPerBudget = 4
 	// probeInterval is the interval of requests for a closed budget that does not change.
 	probeInterval = 15 * time.Second
 )

@@ -92,7 +92,7 @@ func (r *Runner) finish(a *attempt, err error, stopping bool) {
 	if m := r.cfg.Metrics; m != nil {
 		m.WithLabelValues(string(outcome.Reason)).Inc()
 	}
-	r.count(a, -1)
+	r.inFlight--
 	if stopping && err != nil {
 		a.releaseToken()
 		a.state = idle

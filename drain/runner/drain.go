@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -29,7 +28,7 @@ type DrainOptions struct {
 	// Rules and Policy are those of every Node's [Request]; nil means the defaults.
 	Rules  []drain.Rule
 	Policy *drain.Policy
-	// Progress is called when the state of a Node changes, and when its drain ends. Calls do not overlap. May be nil.
+	// Progress is called after each look at a Node, and when its drain ends. Calls do not overlap. May be nil.
 	Progress func(NodeResult)
 	// Configure changes the parts of the Runner before they are used, for example to wrap the Evictor. May be nil.
 	Configure func(*Config)
@@ -54,21 +53,8 @@ type NodeResult struct {
 // client-go limits a client to 5 requests a second unless restConfig contains another limit. Drain removes that limit on a copy when QPS is
 // 0 and RateLimiter is nil, because the Runner has its own limits.
 func Drain(ctx context.Context, restConfig *rest.Config, opts DrainOptions, nodes ...string) ([]NodeResult, error) {
-	var live client.Reader
-	r, err := standalone(restConfig, func(cfg *Config, c client.Client) {
-		if live = c; opts.Configure != nil {
-			opts.Configure(cfg)
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("drain nodes: %w", err)
-	}
-	return drainBy(ctx, r, live, opts, nodes)
-}
-
-func standalone(restConfig *rest.Config, change func(*Config, client.Client)) (*Runner, error) {
 	if restConfig == nil {
-		return nil, errors.New("the rest config is nil")
+		return nil, errors.New("drain nodes: the rest config is nil")
 	}
 	restConfig = rest.CopyConfig(restConfig)
 	if restConfig.QPS == 0 && restConfig.RateLimiter == nil {
@@ -77,9 +63,18 @@ func standalone(restConfig *rest.Config, change func(*Config, client.Client)) (*
 	restConfig.UserAgent = cmp.Or(restConfig.UserAgent, rest.DefaultKubernetesUserAgent())
 	httpClient, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("drain nodes: %w", err)
 	}
-	return newOver(restConfig, httpClient, httpClient, change)
+	var live client.Reader
+	r, err := newOver(restConfig, httpClient, httpClient, func(cfg *Config, c client.Client) {
+		if live = c; opts.Configure != nil {
+			opts.Configure(cfg)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("drain nodes: %w", err)
+	}
+	return drainBy(ctx, r, live, opts, nodes)
 }
 
 // drainBy drains Nodes with a Runner that it starts. live reads Nodes from the API server.
@@ -122,7 +117,6 @@ type nodeDrain struct {
 
 	node  *corev1.Node
 	woken chan struct{}
-	told  bool
 }
 
 // all drains the Nodes, each in a goroutine.
@@ -160,13 +154,13 @@ func (d *drains) drain(ctx context.Context, n *nodeDrain) {
 			d.end(n, n.Result, err)
 			return
 		case err != nil:
-			d.tell(n, n.Result, err)
+			d.report(n, n.Result, err)
 			d.wait(ctx, time.Second, nil) // changes of Pods do not shorten the pause
 		case result.Done:
 			d.end(n, result, nil)
 			return
 		default:
-			d.tell(n, result, nil)
+			d.report(n, result, nil)
 			d.wait(ctx, result.RequeueAfter, n.woken)
 		}
 	}
@@ -211,16 +205,13 @@ func (d *drains) read(ctx context.Context, n *nodeDrain) error {
 func (d *drains) end(n *nodeDrain, result Result, err error) {
 	n.Ended = true
 	d.runner.Release(n.Node)
-	d.tell(n, result, err)
+	d.report(n, result, err)
 }
 
-// tell calls Progress if the result has changed.
-func (d *drains) tell(n *nodeDrain, result Result, err error) {
-	before, after := n.Result, result
-	before.RequeueAfter, after.RequeueAfter = 0, 0
-	unchanged := n.told && err == nil && !n.Ended && n.Err == nil && reflect.DeepEqual(before, after)
-	n.Result, n.Err, n.told = result, err, true
-	if unchanged || d.opts.Progress == nil {
+// report stores a result, and passes it to Progress.
+func (d *drains) report(n *nodeDrain, result Result, err error) {
+	n.Result, n.Err = result, err
+	if d.opts.Progress == nil {
 		return
 	}
 	d.mu.Lock()

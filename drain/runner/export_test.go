@@ -14,10 +14,7 @@ import (
 
 // What the tests of another package need.
 
-const (
-	ProbeInterval        = probeInterval
-	MaxInFlightPerBudget = maxInFlightPerBudget
-)
+const ProbeInterval = probeInterval
 
 var (
 	ErrStopped      = errStopped

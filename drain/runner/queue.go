@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/machinist-dev/machinist/drain"
 )
 
@@ -33,33 +31,16 @@ func (q *queue) next(now time.Time) (request *attempt, wait time.Duration) {
 		return nil, 0
 	}
 	for i, ns := range q.ring {
-		if a := q.take(ns); a != nil {
+		if len(ns.queue) > 0 {
+			a := ns.attempts[ns.queue[0]]
+			ns.queue = ns.queue[1:]
+			a.state = inFlight
+			q.inFlight++
 			q.ring = append(slices.Delete(q.ring, i, i+1), ns)
 			return a, 0
 		}
 	}
 	return nil, 0
-}
-
-// take returns the first request of a Node that may be sent now, and counts it.
-func (q *queue) take(ns *nodeState) *attempt {
-	at := slices.IndexFunc(ns.queue, func(uid types.UID) bool { return ns.attempts[uid].budget.admits() })
-	if at < 0 {
-		return nil
-	}
-	a := ns.attempts[ns.queue[at]]
-	ns.queue = slices.Delete(ns.queue, at, at+1)
-	a.state = inFlight
-	q.count(a, 1)
-	return a
-}
-
-// count adds n to the requests in flight in total and of the budget of a.
-func (q *queue) count(a *attempt, n int) {
-	q.inFlight += n
-	if a.budget != nil {
-		a.budget.inFlight += n
-	}
 }
 
 // answered delays all requests after a response that is not about the Pod.

@@ -45,7 +45,6 @@ type simAsked struct {
 	q        *simRequest
 	node     string
 	budget   types.NamespacedName // the one that selects the pod, as the cache has it
-	limited  bool                 // it was so when the pod was queued
 	token    bool                 // it counts against what the budget allows
 	probe    bool                 // beyond what the budget allows
 	against  types.NamespacedName // the first of the budgets that can never let it go; empty if there are none

@@ -104,9 +104,7 @@ func (s *sim) checkPurse(q *simRequest, seen *simSeen, pod *corev1.Pod, last *si
 	if before && under != a.budget || a.hopeless() && a.against != a.budget { // queued before it came under this budget
 		return
 	}
-	a.limited = true
 	a.token = !outside(pod) && (readyPod(pod) || !unreadyAllowed(pdb))
-	s.checkFlying(q)
 	purse := q.proc.book.budgets[a.budget]
 	early := resting && (!last.refused() || !last.hopeless() && last.version == purse.obj.ResourceVersion)
 	s.checkSpending(q, purse, max(allows(pdb), seen.most[a.budget]), early)
@@ -146,18 +144,6 @@ func (a *simAsked) refused() bool {
 }
 
 func (a *simAsked) hopeless() bool { return a.against != types.NamespacedName{} }
-
-func (s *sim) checkFlying(q *simRequest) {
-	flying := 0
-	for _, f := range q.proc.book.flying {
-		if f.budget == q.asked.budget && f.limited {
-			flying++
-		}
-	}
-	if flying >= runner.MaxInFlightPerBudget {
-		s.fail("%d requests of %s are under way where %d may be", flying+1, q.asked.budget, runner.MaxInFlightPerBudget)
-	}
-}
 
 // spent counts what a budget's status does not show yet. closed says that the server has refused the version that is known.
 func (p *simPurse) spent() (closed bool, spent int32) {
