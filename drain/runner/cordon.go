@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,21 +109,8 @@ func (r *Runner) setUnschedulable(ctx context.Context, node *corev1.Node) error 
 	defer cancel()
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	err = r.cordons.PatchThrough(ctx, r.cfg.Nodes, target, client.RawPatch(types.JSONPatchType, body))
-	if isReplaced(err) {
-		err = fmt.Errorf("%w: %w", errNodeReplaced, err)
-	}
 	if err != nil {
 		return fmt.Errorf("cordon node %s: %w", node.Name, err)
 	}
 	return nil
-}
-
-// isReplaced reports whether the test of the UID failed. The API server also returns 422 for an invalid Node, but with causes.
-func isReplaced(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
-		return false
-	}
-	details := status.Status().Details
-	return details == nil || len(details.Causes) == 0
 }

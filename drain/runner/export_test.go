@@ -16,10 +16,7 @@ import (
 
 const ProbeInterval = probeInterval
 
-var (
-	ErrStopped      = errStopped
-	ErrNodeReplaced = errNodeReplaced
-)
+var ErrStopped = errStopped
 
 // SetWorkers limits the requests in flight.
 func (r *Runner) SetWorkers(n int) { r.workers = n }

@@ -10,10 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -69,32 +66,6 @@ func TestCordon(t *testing.T) {
 	require.True(t, step(cordoned("n")).Done)
 	require.False(t, step(schedulable("n", "300")).Done)
 	require.Len(t, g.nodes.patches, 4, "the first cordon was undone")
-}
-
-// An API server answers 422 to a patch whose test fails, to a patch that makes a Node invalid, and where it says nothing itself a
-// proxy may.
-func TestRefusedCordon(t *testing.T) {
-	nodes := schema.GroupResource{Resource: "nodes"}
-	for name, tc := range map[string]struct {
-		answer   *apierrors.StatusError
-		replaced bool
-	}{
-		"the test of the UID fails": {
-			apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", "testing value /metadata/uid failed", 0, false), true},
-		"without details": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid}}, true},
-		"the Node is invalid": {apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n", field.ErrorList{
-			field.Forbidden(field.NewPath("spec", "podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"),
-		}), false},
-		"a proxy answers": {apierrors.NewGenericServerResponse(422, "PATCH", nodes, "n", "<html>", 0, true), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newRig(t)
-			g.nodes.err = tc.answer
-			_, err := g.runner.Step(t.Context(), Request{Node: schedulable("n", "1")})
-			require.Equal(t, tc.replaced, errors.Is(err, errNodeReplaced), "%v", err)
-			require.True(t, apierrors.IsInvalid(err), "the API server's own answer is in it")
-		})
-	}
 }
 
 func TestDrainedNode(t *testing.T) {
