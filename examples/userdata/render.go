@@ -14,16 +14,17 @@ import (
 
 // request has the flags of render.
 type request struct {
-	system, cloud, ca, token, keys string
-	labels, taints                 string
-	config                         userdata.Config
+	system, ca, token, keys string
+	limit                   int
+	labels, taints          string
+	config                  userdata.Config
 }
 
 func (r *request) flags(errOut io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet("render", flag.ContinueOnError)
 	f.SetOutput(errOut)
 	f.StringVar(&r.system, "system", userdata.Ubuntu2404, "operating system: "+strings.Join(userdata.Names(), ", "))
-	f.StringVar(&r.cloud, "cloud", "", "make the document fit this cloud, such as AWS")
+	f.IntVar(&r.limit, "limit", 0, "make the document fit this many bytes, compressed if it must be, such as 16384 for AWS")
 	f.StringVar(&r.config.Version, "version", "v1.36.3", "Kubernetes version")
 	f.StringVar((*string)(&r.config.Architecture), "architecture", string(userdata.AMD64), "amd64 or arm64")
 	f.StringVar((*string)(&r.config.Families), "families", string(userdata.IPv4), "IPv4, IPv6 or DualStack")
@@ -58,12 +59,8 @@ func render(args []string, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if r.cloud != "" {
-		budget, known := userdata.BudgetOf(r.cloud)
-		if !known {
-			return fmt.Errorf("the limit of the cloud %q is not known", r.cloud)
-		}
-		if doc, err = doc.Fit(budget); err != nil {
+	if r.limit > 0 {
+		if doc, err = doc.Fit(userdata.Budget{Bytes: r.limit, Binary: true}); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,7 @@
 //
 //	system, err := userdata.Builtin(userdata.Ubuntu2404)
 //	doc, err := userdata.Render(system, userdata.Config{Version: "v1.36.3", Cluster: ..., Node: ...})
-//	budget, known := userdata.BudgetOf("AWS")
-//	doc, err = doc.Fit(budget)
+//	doc, err = doc.Fit(userdata.Budget{Bytes: 16 << 10, Binary: true})
 //	request.UserData = doc.Bytes() // of package machine/provider
 //
 // A machine configures its network, installs containerd and a kubelet, and joins its cluster with a bootstrap token. For that it trusts
@@ -39,8 +38,7 @@
 //
 // # Size
 //
-// Clouds limit first-boot data; [BudgetOf] returns the limit of a cloud. [Document.Fit] compresses if needed and accepted, or returns an
-// error. The uncompressed documents for all systems fit into the 16 KiB of AWS.
+// Clouds limit first-boot data; [Budget] lists some limits. [Document.Fit] compresses if needed and accepted, or returns an error. The uncompressed documents for all systems fit into the 16 KiB of AWS.
 //
 // Larger data boots in two stages: [RenderStages] returns a small document, which reads the rest from a Secret of the cluster, and the Role
 // and RoleBinding that allow reading only this Secret. The first stage has the same bootstrap token, so reading it gives no more rights

@@ -29,9 +29,6 @@ func (d Document) Size() int { return len(d.content.Reveal()) }
 // String returns the format and the size.
 func (d Document) String() string { return fmt.Sprintf("%s document of %d bytes", d.format, d.Size()) }
 
-// MarshalText implements encoding.TextMarshaler with the result of String, for loggers and JSON. Bytes returns the document.
-func (d Document) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
 func (b boot) document(format Format) (Document, error) {
 	var text string
 	var err error

@@ -35,7 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	aws, _ := userdata.BudgetOf("AWS")
+	aws := userdata.Budget{Bytes: 16 << 10, Binary: true}
 	if doc, err = doc.Fit(aws); err != nil {
 		fmt.Println(err)
 		return
@@ -71,8 +71,7 @@ func ExampleSecret() {
 	fmt.Println(len(joined.Taints), err)
 	text, err := config.Cluster.Token.MarshalText()
 	fmt.Println(string(text), err)
-	text, _ = doc.MarshalText()
-	fmt.Println(string(text) == fmt.Sprintf("cloud-config document of %d bytes", doc.Size()))
+	fmt.Println(doc.String() == fmt.Sprintf("cloud-config document of %d bytes", doc.Size()))
 	// Output:
 	// 1 <nil>
 	// REDACTED <nil>
@@ -136,7 +135,7 @@ func ExampleTemplates() {
 		fmt.Println(err)
 		return
 	}
-	small, err := doc.Fit(userdata.Budget{Cloud: "our cloud", Bytes: 6 << 10, Binary: true})
+	small, err := doc.Fit(userdata.Budget{Bytes: 6 << 10, Binary: true})
 	fmt.Println(bytes.Contains(doc.Bytes(), []byte("https://mirror.example.com/core:/stable:")), small.Size() < doc.Size(), err)
 	// Output:
 	// true true <nil>
