@@ -15,8 +15,8 @@ func TestTheStatusOfAProbeDecidesWhatItMeans(t *testing.T) {
 		says   string
 	}{
 		"refused credentials": {401, ReasonUnauthorized, "401 Unauthorized at /readyz"},
-		"a refused path":      {403, ReasonNone, ""},
-		"too much to do":      {429, ReasonNone, ""},
+		"a refused path":      {403, "", ""},
+		"too much to do":      {429, "", ""},
 		"an unknown path":     {404, ReasonUnreachable, "404 Not Found at /readyz"},
 		"a redirect":          {302, ReasonUnreachable, "302 Found at /readyz"},
 		"a proxy that wants credentials of its own": {407, ReasonUnreachable, "407 Proxy Authentication Required at /readyz"},
@@ -28,7 +28,7 @@ func TestTheStatusOfAProbeDecidesWhatItMeans(t *testing.T) {
 				s.answerAsProxy(mediaType)
 				s.refuse("GET /readyz", tc.status)
 				w.reach(keyA, s)
-				if tc.reason == ReasonNone {
+				if tc.reason == "" {
 					w.connected(keyA)
 					return
 				}

@@ -83,7 +83,7 @@ func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
 	c.mu.Lock()
 	if c.life != nil && c.life.Err() != nil {
 		c.mu.Unlock()
-		return View[T]{Key: cluster, Reason: ReasonStopped}, &NotConnectedError{Cluster: cluster, Reason: ReasonStopped}
+		return View[T]{Reason: ReasonStopped}, &NotConnectedError{Cluster: cluster, Reason: ReasonStopped}
 	}
 	l := c.links[cluster]
 	if l == nil {
@@ -92,14 +92,9 @@ func (c *Clusters[T]) Get(cluster types.NamespacedName) (View[T], error) {
 		c.launch(l)
 	}
 	c.mu.Unlock()
-	return l.look()
-}
-
-func (l *link[T]) look() (View[T], error) {
-	now := l.clusters.options.Clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked = now
+	l.asked = c.options.Clock.Now()
 	view := l.view
 	view.LastSeen = l.lastSeen()
 	if l.err != nil {

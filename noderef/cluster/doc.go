@@ -31,7 +31,6 @@
 //     a client certificate changed, the connection continues, with its caches and its Value, and no Machine is enqueued: later requests use
 //     the new credentials, and current watches continue until they end. When the Secret is deleted, the connection and all its requests
 //     end.
-//   - To a server that does not support JSON Patch, such as Cluster API's in-memory one, the client of a View sends merge patches.
 //   - Nodes of another cluster are not taken for the missing ones of this cluster: [Workload.Recognize] compares the UID of the namespace
 //     kube-system with the UID recorded on an object. This requires [ConnectionPolicyRules] for the user of the kubeconfig.
 //   - "Not connected" is an error that matches [ErrNotConnected], with the name of the cluster and a remedy. It is never reported as "the

@@ -28,13 +28,11 @@ var (
 	errClosed = fmt.Errorf("%w: the connection was closed", ErrNotConnected)
 )
 
-// Reason is why a cluster is not connected. It can be the reason of a condition.
+// Reason is why a cluster is not connected; empty when it is. It can be the reason of a condition.
 type Reason string
 
 // Values of Reason.
 const (
-	// ReasonNone is the zero value: the cluster is connected.
-	ReasonNone Reason = ""
 	// ReasonConnecting means that the first attempt is not finished.
 	ReasonConnecting Reason = "Connecting"
 	// ReasonNoKubeconfig means that there is no kubeconfig for the cluster.

@@ -93,7 +93,7 @@ func ExampleClusters_Get() {
 		return
 	}
 	view, err := clusters.Get(client.ObjectKey{Namespace: "default", Name: "prod"})
-	fmt.Println(view.Connected, view.Reason, view.LastSeen.IsZero())
+	fmt.Println(view.Reason == "", view.Reason, view.LastSeen.IsZero())
 	fmt.Println(err)
 	// Output:
 	// false Connecting true

@@ -69,7 +69,7 @@ func TestAServerThatDiesIsNoticedProbedWithBackoffAndFoundAgain(t *testing.T) {
 	w.stepUntil(time.Second, "it is probed", func() bool { return s.count("GET /readyz") > 1 })
 	require.Equal(t, s.count("")-requests, s.count("GET /readyz")-1, "nothing else is sent")
 	s.refuse("GET /readyz", 0)
-	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Reason == "" })
 	require.True(t, w.connected(keyA).Value.has(t, "n2"))
 }
 
@@ -81,7 +81,7 @@ func TestAServerThatHangsIsNoticedWhileARequestWaits(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- patchNode(t, view.Cluster.GetClient(), "n1") }()
 	w.eventually("the request waits", func() bool { return s.pending("PATCH") == 1 })
-	require.True(t, w.get(keyA).Connected)
+	require.Empty(t, w.get(keyA).Reason)
 	w.clock.Step(3 * time.Second) // Patience
 	w.eventually("the server is probed", func() bool { return s.count("GET /readyz") == probes+1 })
 	w.clock.Step(5 * time.Second) // ProbeTimeout
@@ -91,7 +91,7 @@ func TestAServerThatHangsIsNoticedWhileARequestWaits(t *testing.T) {
 	require.Equal(t, 1, s.count("PATCH"), "and no other request is sent")
 
 	s.serve()
-	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Reason == "" })
 	require.NoError(t, patchNode(t, w.get(keyA).Cluster.GetClient(), "n1"))
 }
 
@@ -130,13 +130,13 @@ func TestAServerThatIsNotReadyIsNotConnected(t *testing.T) {
 
 	t.Log("requests that fail while the server is ready are the callers' business")
 	s.refuse("GET /readyz", 0)
-	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Reason == "" })
 	view = w.connected(keyA)
 	probes := s.count("GET /readyz")
 	for range 50 {
 		require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 	}
-	require.True(t, w.get(keyA).Connected)
+	require.Empty(t, w.get(keyA).Reason)
 	require.LessOrEqual(t, s.count("GET /readyz"), probes+1, "trouble has the server probed every few seconds at most")
 }
 

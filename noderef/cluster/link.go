@@ -46,7 +46,7 @@ func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
 	return &link[T]{
 		clusters: c, key: key, wakeups: make(chan struct{}, 1),
 		log: c.options.Logger.WithValues("cluster", key.String()), pauses: c.options.Backoff, asked: c.options.Clock.Now(),
-		view: View[T]{Key: key, Reason: ReasonConnecting}, err: &NotConnectedError{Cluster: key, Reason: ReasonConnecting},
+		view: View[T]{Reason: ReasonConnecting}, err: &NotConnectedError{Cluster: key, Reason: ReasonConnecting},
 	}
 }
 
@@ -71,11 +71,18 @@ func (l *link[T]) run(ctx context.Context) {
 			l.resetPauses()
 		}
 		do, at := l.next()
-		if rest := at.Sub(l.clusters.options.Clock.Now()); rest > 0 {
-			l.sleep(ctx, rest)
-		} else {
+		rest := at.Sub(l.clusters.options.Clock.Now())
+		if rest <= 0 {
 			do(ctx)
+			continue
 		}
+		timer := l.clusters.options.Clock.NewTimer(rest)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		case <-l.wakeups:
+		}
+		timer.Stop()
 	}
 }
 
@@ -91,17 +98,6 @@ func (l *link[T]) next() (do func(context.Context), at time.Time) {
 		do, at = l.examine, s.probed.Add(probeGap)
 	}
 	return do, at
-}
-
-// sleep waits for the given time, or until wake is called.
-func (l *link[T]) sleep(ctx context.Context, rest time.Duration) {
-	timer := l.clusters.options.Clock.NewTimer(rest)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	case <-l.wakeups:
-	}
 }
 
 func (l *link[T]) resetPauses() { l.pauses, l.retryAt = l.clusters.options.Backoff, time.Time{} }
@@ -172,7 +168,7 @@ func (l *link[T]) reach(ctx context.Context, s *session[T], target Target) error
 	if err != nil {
 		return err
 	}
-	l.replace(next, View[T]{Connected: true, Cluster: next.cluster, Value: next.value, UID: next.uid}, nil)
+	l.replace(next, View[T]{Cluster: next.cluster, Value: next.value, UID: next.uid}, nil)
 	next.running.Go(func() { l.watchSync(next) })
 	return nil
 }
@@ -204,7 +200,7 @@ func (l *link[T]) disconnect(reason Reason, err error) {
 func (l *link[T]) replace(next *session[T], view View[T], failure *NotConnectedError) {
 	l.mu.Lock()
 	before, old := l.view, l.session
-	view.Key, view.LastSeen = l.key, l.lastSeen()
+	view.LastSeen = l.lastSeen()
 	if failure != nil {
 		failure.LastSeen = view.LastSeen
 	}

@@ -44,7 +44,7 @@ func TestAServerThatIsNotReadyIsProbedOnNewConnections(t *testing.T) {
 	probes := bad.count("GET /readyz")
 	w.stepUntil(time.Second, "it is probed again, on a new connection", func() bool { return bad.count("GET /readyz") > probes })
 	switchTo(good)
-	w.stepUntil(time.Second, "connected to another one", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(time.Second, "connected to another one", func() bool { return w.get(keyA).Reason == "" })
 }
 
 // A Secret without the label is read, but its changes cause no event.
@@ -58,7 +58,7 @@ func TestTheTargetOfALostClusterIsReadAgainWithoutANotification(t *testing.T) {
 	w.mu.Unlock()
 	before.stop()
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
-	w.stepUntil(10*time.Second, "connected where it is now", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(10*time.Second, "connected where it is now", func() bool { return w.get(keyA).Reason == "" })
 }
 
 func TestNothingIsTakenForAbsentAfterAnOutageUntilEverythingIsRead(t *testing.T) {
@@ -69,7 +69,7 @@ func TestNothingIsTakenForAbsentAfterAnOutageUntilEverythingIsRead(t *testing.T)
 	s.refuse("WATCH", 503)
 	s.refuse("GET /api/v1/nodes", 503)
 	s.restart()
-	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Reason == "" })
 	w.eventually("a problem is reported", func() bool { return w.get(keyA).Problem != nil })
 	view := w.get(keyA)
 	require.False(t, view.Synced)
@@ -95,7 +95,7 @@ func TestAServerThatWasRestoredFromABackupIsReadAgain(t *testing.T) {
 	require.Error(t, w.becomes(keyA, ReasonUnreachable))
 	s.rewind(50, "early")
 	s.restart()
-	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(time.Second, "connected again", func() bool { return w.get(keyA).Reason == "" })
 	view := w.connected(keyA)
 	w.eventually("what there is now is seen", func() bool { return view.Value.has(t, "early") && !view.Value.has(t, "late") })
 	w.eventually("the old connection has ended", func() bool { return s.pending("WATCH") == 1 })
@@ -127,7 +127,7 @@ func (w *world) readsAnew() {
 	w.t.Helper()
 	w.stepUntil(10*time.Second, "the Nodes are those of the backup", func() bool {
 		view := w.get(keyA)
-		return view.Connected && view.Value.has(w.t, "early") && !view.Value.has(w.t, "late")
+		return view.Reason == "" && view.Value.has(w.t, "early") && !view.Value.has(w.t, "late")
 	})
 }
 
@@ -157,7 +157,7 @@ func TestAnotherClusterBehindABalancerIsRecognizedWhenAConnectionBreaks(t *testi
 	before.http.CloseClientConnections()
 	w.stepUntil(time.Second, "there is another connection", func() bool {
 		view := w.get(keyA)
-		return view.Connected && view.Value != old.Value
+		return view.Reason == "" && view.Value != old.Value
 	})
 	w.readsAnew()
 	require.Equal(t, types.UID("second"), w.get(keyA).UID)

@@ -44,7 +44,7 @@ func NewNodeIndex(ctx context.Context, informers cache.Informers, rules noderef.
 		return nil, fmt.Errorf("node index: getting the Node informer: %w", err)
 	}
 	x.informed, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    x.onAdd,
+		AddFunc:    func(obj any) { x.onUpdate(nil, obj) },
 		UpdateFunc: x.onUpdate,
 		DeleteFunc: x.onDelete,
 	})
@@ -71,15 +71,6 @@ func (x *NodeIndex) ByName(name string) *corev1.Node {
 	defer x.nodesMu.RUnlock()
 	return x.nodes.ByName(name)
 }
-
-// Len returns the number of Nodes.
-func (x *NodeIndex) Len() int {
-	x.nodesMu.RLock()
-	defer x.nodesMu.RUnlock()
-	return x.nodes.Len()
-}
-
-func (x *NodeIndex) onAdd(obj any) { x.onUpdate(nil, obj) }
 
 func (x *NodeIndex) onUpdate(before, obj any) {
 	old, _ := before.(*corev1.Node)

@@ -17,6 +17,13 @@ import (
 	"github.com/machinist-dev/machinist/noderef"
 )
 
+// count returns the number of Nodes.
+func (x *NodeIndex) count() int {
+	x.nodesMu.RLock()
+	defer x.nodesMu.RUnlock()
+	return x.nodes.Len()
+}
+
 func TestTheIndexFollowsTheCluster(t *testing.T) {
 	c := newCluster(t, newNode("a", "u1", "test://1"), newNode("late", "u2", ""))
 	x := newIndex(t, c)
@@ -24,7 +31,7 @@ func TestTheIndexFollowsTheCluster(t *testing.T) {
 	c.start(t)
 	eventually(t, "synced", x.HasSynced)
 
-	require.Equal(t, 2, x.Len(), "synced means that every listed Node is in the index")
+	require.Equal(t, 2, x.count(), "synced means that every listed Node is in the index")
 	require.Len(t, x.ByProviderID("test://1"), 1)
 	require.Empty(t, x.ByProviderID(""))
 	require.Nil(t, x.ByName("none"))
@@ -106,16 +113,16 @@ func TestTombstonesOfEveryKindAreUnderstood(t *testing.T) {
 		"a key without a Node":     toolscache.DeletedFinalStateUnknown{Key: "a"},
 		"a Node of an old version": newNode("a", "u1", "test://other"),
 	} {
-		x.onAdd(newNode("a", "u1", "test://1"))
+		x.onUpdate(nil, newNode("a", "u1", "test://1"))
 		x.onDelete(obj)
-		require.Zero(t, x.Len(), name)
+		require.Zero(t, x.count(), name)
 		require.Empty(t, x.ByProviderID("test://1"), name)
 	}
 	x.onDelete("not a Node")
-	x.onAdd("not a Node")
+	x.onUpdate(nil, "not a Node")
 	x.onUpdate("not", "a Node")
 	x.onDelete(newNode("never-seen", "u9", ""))
-	require.Zero(t, x.Len())
+	require.Zero(t, x.count())
 }
 
 func TestNewReportsWhatIsMissing(t *testing.T) {
@@ -135,7 +142,7 @@ func (f failingInformers) GetInformer(context.Context, client.Object, ...cache.I
 
 func TestLookupsAllocateNothing(t *testing.T) {
 	x := newIndex(t, newCluster(t))
-	x.onAdd(newNode("a", "u1", "test://1"))
+	x.onUpdate(nil, newNode("a", "u1", "test://1"))
 	for name, id := range map[string]string{"hit": "test://1", "miss": "test://2"} {
 		n := testing.AllocsPerRun(100, func() { noderef.Rules{}.Resolve(noderef.Identity{ProviderID: id}, x, nil) })
 		require.Zero(t, n, name)
@@ -147,7 +154,7 @@ func TestTheIndexUsesTheRulesThatMachinesAreMatchedBy(t *testing.T) {
 	for _, rules := range []noderef.Rules{{}, {Canonical: strings.ToLower}} {
 		x, err := NewNodeIndex(t.Context(), newCluster(t).cache, rules)
 		require.NoError(t, err)
-		x.onAdd(newNode("a", "u1", "test://one"))
+		x.onUpdate(nil, newNode("a", "u1", "test://one"))
 		require.Equal(t, rules.Canonical != nil, len(x.ByProviderID("test://ONE")) == 1)
 	}
 }
@@ -164,13 +171,13 @@ func TestLookupsMayRunWhileTheIndexChanges(t *testing.T) {
 					}
 				}
 				x.ByName("n1")
-				x.Len()
+				x.count()
 			}
 		})
 	}
 	for i := range 2000 {
 		name := fmt.Sprintf("n%d", i%3)
-		x.onAdd(newNode(name, fmt.Sprint(i), "test://1"))
+		x.onUpdate(nil, newNode(name, fmt.Sprint(i), "test://1"))
 		x.onDelete(newNode(fmt.Sprintf("n%d", (i+1)%3), "", ""))
 	}
 	wg.Wait()

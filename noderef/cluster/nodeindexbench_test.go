@@ -35,7 +35,7 @@ func full(b *testing.B, count int) (*cluster, *NodeIndex) {
 	}))
 	x := newIndex(b, c)
 	c.start(b)
-	eventually(b, "all Nodes are here", func() bool { return x.HasSynced() && x.Len() == count })
+	eventually(b, "all Nodes are here", func() bool { return x.HasSynced() && x.count() == count })
 	return c, x
 }
 
@@ -88,7 +88,7 @@ func BenchmarkLookup(b *testing.B) {
 func BenchmarkWaiting(b *testing.B) {
 	x := newIndex(b, newCluster(b))
 	for _, node := range manyNodes(10_000) {
-		x.onAdd(node)
+		x.onUpdate(nil, node)
 	}
 	waiting := make([]noderef.Identity, 5_000)
 	for i := range waiting {

@@ -48,7 +48,11 @@ func (s *nodeSource) tell(e NodeEvent) {
 func (s *nodeSource) Start(ctx context.Context, q queue) error {
 	sub := &nodeSource{s.index, s.mapper, q}
 	s.index.subscribe(sub)
-	context.AfterFunc(ctx, func() { s.index.unsubscribe(sub) })
+	context.AfterFunc(ctx, func() {
+		s.index.eventsMu.Lock()
+		defer s.index.eventsMu.Unlock()
+		s.index.subscribers = slices.DeleteFunc(s.index.subscribers, func(other *nodeSource) bool { return other == sub })
+	})
 	return nil
 }
 
@@ -78,10 +82,4 @@ func (x *NodeIndex) subscribe(sub *nodeSource) {
 		sub.tell(NodeEvent{New: node})
 	}
 	x.subscribers = append(x.subscribers, sub)
-}
-
-func (x *NodeIndex) unsubscribe(sub *nodeSource) {
-	x.eventsMu.Lock()
-	defer x.eventsMu.Unlock()
-	x.subscribers = slices.DeleteFunc(x.subscribers, func(s *nodeSource) bool { return s == sub })
 }

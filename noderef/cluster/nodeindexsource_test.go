@@ -42,7 +42,7 @@ func TestASubscriberFindsTheNodeItIsWokenBy(t *testing.T) {
 	for i := range 20 {
 		c.Add(newNode(fmt.Sprintf("n%d", i), fmt.Sprint(i), fmt.Sprintf("test://%d", i)))
 	}
-	eventually(t, "the first Node is in the index while its subscriber is held back", func() bool { return x.Len() > 0 })
+	eventually(t, "the first Node is in the index while its subscriber is held back", func() bool { return x.count() > 0 })
 	require.Zero(t, slow.count())
 	open()
 	eventually(t, "all are told", func() bool { return slow.count() == 20 && fast.count() == 20 })
@@ -92,10 +92,10 @@ func TestNoEventIsLostOrDoubledAroundALateStart(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range 2000 {
-			x.onAdd(newNode(fmt.Sprintf("n%04d", i), fmt.Sprint(i), ""))
+			x.onUpdate(nil, newNode(fmt.Sprintf("n%04d", i), fmt.Sprint(i), ""))
 		}
 	}()
-	eventually(t, "some are there", func() bool { return x.Len() > 10 })
+	eventually(t, "some are there", func() bool { return x.count() > 10 })
 	var r recorder
 	require.NoError(t, x.Source(r.mapper).Start(t.Context(), newQueue(t)))
 	<-done
@@ -118,7 +118,7 @@ func TestAStoppedControllerGetsNoEvents(t *testing.T) {
 		defer x.eventsMu.Unlock()
 		return len(x.subscribers) == 1
 	})
-	x.onAdd(newNode("a", "u1", ""))
+	x.onUpdate(nil, newNode("a", "u1", ""))
 	require.Zero(t, stopped.count())
 	require.Equal(t, 1, running.count())
 }

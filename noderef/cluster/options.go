@@ -26,8 +26,8 @@ type Options[T any] struct {
 	Setup func(ctx context.Context, connection *Connection) (T, error)
 	// Scheme defaults to client-go's.
 	Scheme *runtime.Scheme
-	// Cache configures the cache of each connection, for example with transforms by object. HTTPClient, Scheme, Mapper
-	// and ReaderFailOnMissingInformer are overwritten.
+	// Cache configures the cache of each connection, for example with transforms by object. HTTPClient, Scheme, Mapper,
+	// ReaderFailOnMissingInformer and DefaultWatchErrorHandler are overwritten.
 	Cache cache.Options
 	// Logger logs connections that are created and lost. The zero value logs nothing.
 	Logger logr.Logger

@@ -34,10 +34,10 @@ func TestARotatedKubeconfigIsUsedWithoutADisconnection(t *testing.T) {
 	after.hang()
 	w.set(keyA, Target{Config: after.config("t1"), Version: "2"}, nil)
 	w.eventually("it is tried", func() bool { return after.pending("GET /readyz") == 1 })
-	require.True(t, w.get(keyA).Connected, "the old connection goes on")
+	require.Empty(t, w.get(keyA).Reason, "the old connection goes on")
 	require.NoError(t, patchNode(t, old.Cluster.GetClient(), "n1"))
 	w.stepUntil(time.Second, "a problem is reported", func() bool { return w.get(keyA).Problem != nil })
-	require.True(t, w.get(keyA).Connected)
+	require.Empty(t, w.get(keyA).Reason)
 
 	after.serve()
 	w.stepUntil(time.Second, "the new connection is there", func() bool { return w.get(keyA).Value != old.Value })
@@ -66,7 +66,7 @@ func TestAnAccessWithoutNotificationsIsCalledAgainWhenAConnectionIsLost(t *testi
 	require.Error(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 	require.Error(t, w.becomes(keyA, ReasonUnauthorized))
 	token <- "t2"
-	w.stepUntil(time.Second, "connected with new credentials", func() bool { return w.get(keyA).Connected })
+	w.stepUntil(time.Second, "connected with new credentials", func() bool { return w.get(keyA).Reason == "" })
 }
 
 func TestAClusterThatGoesIsClosedAtOnce(t *testing.T) {
@@ -157,7 +157,7 @@ func TestNewCredentialsKeepTheCacheAndWakeNoMachine(t *testing.T) {
 			})
 			require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 			require.Same(t, view.Value, w.get(keyA).Value)
-			require.True(t, w.get(keyA).Connected && w.get(keyA).Synced)
+			require.True(t, w.get(keyA).Reason == "" && w.get(keyA).Synced)
 			require.Equal(t, reads, s.count("WATCH")+s.count("GET /api/v1/nodes"), "no list or watch is started again")
 			require.Equal(t, 1, s.pending("WATCH"), "the watch goes on")
 			require.Zero(t, w.queue.Len(), "no Machine is woken")
@@ -181,11 +181,11 @@ func TestNewCredentialsThatAreRefusedDoNotReplaceThoseThatWork(t *testing.T) {
 	w.set(keyA, Target{Config: s.config("t2"), Version: "2"}, nil)
 	w.eventually("a problem", func() bool { return w.get(keyA).Problem != nil })
 	require.ErrorIs(t, w.get(keyA).Problem, errUnauthorized)
-	require.True(t, w.get(keyA).Connected)
+	require.Empty(t, w.get(keyA).Reason)
 	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 
 	s.accept("t2") // they begin to be valid a little late
-	w.stepUntil(time.Second, "they are taken up", func() bool { return w.get(keyA).Connected && w.get(keyA).Problem == nil })
+	w.stepUntil(time.Second, "they are taken up", func() bool { return w.get(keyA).Reason == "" && w.get(keyA).Problem == nil })
 	require.NoError(t, patchNode(t, view.Cluster.GetClient(), "n1"))
 	require.Same(t, view.Value, w.get(keyA).Value)
 }

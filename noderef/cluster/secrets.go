@@ -21,13 +21,8 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 )
 
-// Format of Cluster API's kubeconfig Secrets (contract of control plane providers).
-const (
-	// LabelClusterName is the label of a Secret that [SecretsFromManager] watches; its value is the name of the cluster.
-	LabelClusterName = contract.ClusterNameLabel
-	// KubeconfigKey is the key of the kubeconfig in the Secret's data.
-	KubeconfigKey = "value"
-)
+// KubeconfigKey is the key of the kubeconfig in the data of Cluster API's kubeconfig Secrets (contract of control plane providers).
+const KubeconfigKey = "value"
 
 // SecretLayout is the format of the kubeconfig Secrets, which are in the namespaces of their clusters. Empty fields default to the format
 // of Cluster API.
@@ -36,7 +31,7 @@ type SecretLayout struct {
 	Prefix, Suffix string
 	// Key is the key of the kubeconfig in the Secret's data; default [KubeconfigKey].
 	Key string
-	// Label is a label key of the Secrets: changes of Secrets without it are ignored. Default [LabelClusterName].
+	// Label is a label key of the Secrets: changes of Secrets without it are ignored. Default [contract.ClusterNameLabel].
 	Label string
 }
 
@@ -44,7 +39,7 @@ func (l SecretLayout) complete() SecretLayout {
 	if l.Prefix == "" && l.Suffix == "" {
 		l.Suffix = "-kubeconfig"
 	}
-	l.Key, l.Label = cmp.Or(l.Key, KubeconfigKey), cmp.Or(l.Label, LabelClusterName)
+	l.Key, l.Label = cmp.Or(l.Key, KubeconfigKey), cmp.Or(l.Label, contract.ClusterNameLabel)
 	return l
 }
 

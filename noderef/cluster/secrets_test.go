@@ -112,7 +112,7 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 	v.Modify(v.write("u1", map[string][]byte{"other": nil}, nil))
 	w.eventually("a problem", func() bool { return w.get(keyA).Problem != nil })
 	require.ErrorIs(t, w.get(keyA).Problem, errInvalidKubeconfig)
-	require.True(t, w.get(keyA).Connected)
+	require.Empty(t, w.get(keyA).Reason)
 	require.ErrorContains(t, w.get(keyA).Problem, `Secret default/a-kubeconfig has no data key "value"`)
 	v.Modify(v.write("u1", map[string][]byte{KubeconfigKey: s.kubeconfig("t2")}, nil))
 	w.eventually("no problem", func() bool { return w.get(keyA).Problem == nil })
@@ -126,7 +126,7 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 	v.DeleteDropWatch(v.remove())
 	v.AddDropWatch(v.write("u2", map[string][]byte{KubeconfigKey: s.kubeconfig("t3")}, nil))
 	v.ResetWatch()
-	w.eventually("there is a new connection", func() bool { view := w.get(keyA); return view.Connected && view.Value != second.Value })
+	w.eventually("there is a new connection", func() bool { view := w.get(keyA); return view.Reason == "" && view.Value != second.Value })
 
 	t.Log("it is deleted")
 	v.Delete(v.remove())

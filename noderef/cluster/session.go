@@ -126,12 +126,11 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 	o := &l.clusters.options
 	return ctrlcluster.New(config, func(c *ctrlcluster.Options) {
 		c.Scheme, c.Logger, c.HTTPClient = o.Scheme, l.log, &http.Client{Transport: &ownTransport{wire: s.wire, limit: o.timeout}}
-		c.NewClient = newPatcher
 		c.Cache = o.Cache
 		c.Cache.HTTPClient = s.caches
 		c.Cache.Scheme, c.Cache.Mapper = nil, nil // ctrlcluster.New sets those of the cluster
 		c.Cache.ReaderFailOnMissingInformer = true
-		c.Cache.DefaultWatchErrorHandler = l.watchErrors(s, o.Cache.DefaultWatchErrorHandler)
+		c.Cache.DefaultWatchErrorHandler = l.watchErrors(s)
 		c.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 			slow, err := cache.New(config, options)
 			return nonBlockingCache{slow, func() bool { return s.listed.Load() && s.life.Err() == nil }}, err
@@ -140,8 +139,8 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 }
 
 // watchErrors reports errors of the first lists as a problem of the cluster. Later lists and watches may end for harmless reasons.
-func (l *link[T]) watchErrors(s *session[T], next toolscache.WatchErrorHandlerWithContext) toolscache.WatchErrorHandlerWithContext {
-	return func(ctx context.Context, r *toolscache.Reflector, err error) {
+func (l *link[T]) watchErrors(s *session[T]) toolscache.WatchErrorHandlerWithContext {
+	return func(_ context.Context, r *toolscache.Reflector, err error) {
 		problem, request := err, (*url.Error)(nil)
 		if errors.As(err, &request) {
 			problem = request.Err // without the address, which is another one each time
@@ -151,11 +150,7 @@ func (l *link[T]) watchErrors(s *session[T], next toolscache.WatchErrorHandlerWi
 				v.Problem = problem
 			}
 		})
-		if next != nil {
-			next(ctx, r, err)
-		} else {
-			l.log.V(1).Info("a list or watch has ended", "kind", r.TypeDescription(), "error", err.Error())
-		}
+		l.log.V(1).Info("a list or watch has ended", "kind", r.TypeDescription(), "error", err.Error())
 	}
 }
 

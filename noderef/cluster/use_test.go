@@ -62,7 +62,7 @@ func TestWhatSetupStartsEndsWithTheConnection(t *testing.T) {
 	w.reach(keyA, s)
 	w.get(keyA)
 	require.Equal(t, keyA, <-started)
-	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	w.eventually("connected", func() bool { return w.get(keyA).Reason == "" })
 	w.set(keyA, Target{}, ErrNoKubeconfig)
 	require.Equal(t, keyA, <-ended)
 }

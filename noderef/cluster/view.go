@@ -9,14 +9,10 @@ import (
 
 // View is the state of a cluster at one moment.
 type View[T any] struct {
-	// Key is the namespace and the name of the cluster.
-	Key types.NamespacedName
-	// Connected means that the API server answered the last probe, and that nothing has failed since.
-	Connected bool
 	// Synced means that the first lists of the cache are complete on this connection. While it is false, an object that is not found may
 	// exist.
 	Synced bool
-	// Reason is why the cluster is not connected.
+	// Reason is why the cluster is not connected. It is empty while the API server answered the last probe and nothing has failed since.
 	Reason Reason
 	// LastSeen is the time of the API server's last sign of life: a response, a watch event or a bookmark. Zero means never since the cluster
 	// came into use.

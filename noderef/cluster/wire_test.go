@@ -144,7 +144,7 @@ func TestABrokenTCPConnectionIsReplaced(t *testing.T) {
 	w.stepUntil(time.Second, "the server answers on a new connection", func() bool { return s.count("GET /readyz") > probes })
 	w.stepUntil(time.Second, "requests pass", func() bool {
 		view := w.get(keyA)
-		return view.Connected && patchNode(t, view.Cluster.GetClient(), "n1") == nil
+		return view.Reason == "" && patchNode(t, view.Cluster.GetClient(), "n1") == nil
 	})
 }
 
@@ -154,7 +154,7 @@ func TestCachedReadsNeverWait(t *testing.T) {
 	s.refuse("WATCH /api/v1/nodes", 403)
 	s.refuse("GET /api/v1/nodes", 403)
 	w.reach(keyA, s)
-	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	w.eventually("connected", func() bool { return w.get(keyA).Reason == "" })
 	view := w.get(keyA)
 	require.False(t, view.Synced)
 	c := view.Cluster.GetClient()
@@ -181,7 +181,7 @@ func TestAListThatKeepsBringingDataIsNotLimited(t *testing.T) {
 	s.slow = make(chan struct{})
 	w := newWorld(t, Options[*nodes]{patience: time.Hour})
 	w.reach(keyA, s)
-	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	w.eventually("connected", func() bool { return w.get(keyA).Reason == "" })
 	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
 	for range 4 { // all of them take longer than silence
 		w.clock.Step(170 * time.Second) // twice that is less than silence, which restarts shortly after the piece is seen
@@ -199,7 +199,7 @@ func TestAListThatBringsNoDataIsStartedAgain(t *testing.T) {
 	s.slow = make(chan struct{})
 	w := newWorld(t, Options[*nodes]{})
 	w.reach(keyA, s)
-	w.eventually("connected", func() bool { return w.get(keyA).Connected })
+	w.eventually("connected", func() bool { return w.get(keyA).Reason == "" })
 	w.eventually("the list is under way", func() bool { return s.pending("GET /api/v1/nodes") == 1 })
 	w.stepUntil(10*time.Second, "it is asked for again", func() bool { return s.count("GET /api/v1/nodes") > 1 })
 	close(s.slow)

@@ -151,8 +151,8 @@ func reached(t *testing.T, options Options[*nodes]) (*world, *apiServer, View[*n
 
 func (w *world) get(cluster types.NamespacedName) View[*nodes] {
 	view, err := w.clusters.Get(cluster)
-	if view.Connected != (err == nil) {
-		w.t.Errorf("Connected is %v, and the error %v", view.Connected, err)
+	if (view.Reason == "") != (err == nil) {
+		w.t.Errorf("the reason is %q, and the error %v", view.Reason, err)
 	}
 	return view
 }
@@ -163,7 +163,7 @@ func (w *world) connected(cluster types.NamespacedName) View[*nodes] {
 	var view View[*nodes]
 	w.eventually(cluster.Name+" is connected", func() bool {
 		view = w.get(cluster)
-		return view.Connected && view.Synced
+		return view.Reason == "" && view.Synced
 	})
 	return view
 }
@@ -173,7 +173,7 @@ func (w *world) reconnected(cluster types.NamespacedName) {
 	w.t.Helper()
 	w.stepUntil(100*time.Millisecond, cluster.Name+" is connected again", func() bool {
 		view := w.get(cluster)
-		return view.Connected && view.Synced
+		return view.Reason == "" && view.Synced
 	})
 }
 

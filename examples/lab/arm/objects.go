@@ -59,7 +59,7 @@ func (o *Objects) Install(ctx context.Context) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.namespace(), Name: o.Cluster + "-kubeconfig",
-			Labels: map[string]string{workloads.LabelClusterName: o.Cluster},
+			Labels: map[string]string{contract.ClusterNameLabel: o.Cluster},
 		},
 		Type: "cluster.x-k8s.io/secret", Data: map[string][]byte{workloads.KubeconfigKey: kubeconfig},
 	}
@@ -94,7 +94,7 @@ func (o *Objects) infrastructure(ctx context.Context) (map[string]any, error) {
 // Machine remains. It is paused, so its Node is not needed.
 func (o *Objects) controlPlane() *unstructured.Unstructured {
 	m := o.Machine("control-plane")
-	m.SetLabels(map[string]string{workloads.LabelClusterName: o.Cluster, contract.ControlPlaneLabel: ""})
+	m.SetLabels(map[string]string{contract.ClusterNameLabel: o.Cluster, contract.ControlPlaneLabel: ""})
 	m.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
 	return m
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/noderef"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
 	"github.com/stretchr/testify/require"
@@ -146,7 +147,7 @@ func TestAWorkloadClusterThatDiesComesBackOnARealControlPlane(t *testing.T) {
 		return ""
 	})
 	f.secret = &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "far-kubeconfig", Labels: map[string]string{workloads.LabelClusterName: "far"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "far-kubeconfig", Labels: map[string]string{contract.ClusterNameLabel: "far"}},
 		Type:       "cluster.x-k8s.io/secret", Data: f.kubeconfig("first"),
 	}
 	require.NoError(t, f.client.Create(t.Context(), f.secret))

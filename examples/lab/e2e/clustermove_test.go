@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/examples/manager/kwokdriver"
 	"github.com/machinist-dev/machinist/fake"
 	workloads "github.com/machinist-dev/machinist/noderef/cluster"
@@ -134,7 +135,7 @@ func TestE2EAClusterIsMovedWhileOurManagersRun(t *testing.T) {
 		"demo-kubeconfig": {workloads.KubeconfigKey: content}, "demo-boot": {"value": []byte(bootData)},
 	} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, Labels: map[string]string{workloads.LabelClusterName: "demo"},
+			Namespace: "default", Name: name, Labels: map[string]string{contract.ClusterNameLabel: "demo"},
 		}, Data: data, Type: "cluster.x-k8s.io/secret"}
 		require.NoError(t, from.client.Create(t.Context(), secret))
 		if name == "demo-boot" { // a bootstrap provider would own it and so have it moved

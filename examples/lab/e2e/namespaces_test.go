@@ -43,7 +43,7 @@ func TestE2EAManagerOfANamespaceReadsKubeconfigsOnlyThere(t *testing.T) {
 	require.NoError(t, err)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "home-kubeconfig", Labels: map[string]string{workloads.LabelClusterName: "home"},
+			Namespace: "default", Name: "home-kubeconfig", Labels: map[string]string{contract.ClusterNameLabel: "home"},
 		},
 		Data: map[string][]byte{workloads.KubeconfigKey: content},
 	}

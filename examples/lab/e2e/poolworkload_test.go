@@ -122,7 +122,7 @@ func (f *farPools) connects() {
 	f.t.Helper()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: poolCluster + "-kubeconfig", Labels: map[string]string{workloads.LabelClusterName: poolCluster},
+			Namespace: "default", Name: poolCluster + "-kubeconfig", Labels: map[string]string{contract.ClusterNameLabel: poolCluster},
 		},
 		Type: "cluster.x-k8s.io/secret", Data: f.kubeconfig("far-pools"),
 	}

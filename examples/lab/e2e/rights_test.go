@@ -196,7 +196,7 @@ func (w *world) rightsFarAway(binary string) {
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.client.Create(w.t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig",
-			Labels: map[string]string{workloads.LabelClusterName: "demo"}},
+			Labels: map[string]string{contract.ClusterNameLabel: "demo"}},
 		Data: map[string][]byte{workloads.KubeconfigKey: kubeconfig},
 	}))
 	manager := w.startManagerAs(user, binary, []string{"KUBE_FEATURE_WatchListClient=false"}, flags...)

@@ -187,7 +187,7 @@ func (w *chaosWorld) secret(name, key string, value []byte) {
 	w.t.Helper()
 	secret := &corev1.Secret{Data: map[string][]byte{key: value}}
 	secret.Namespace, secret.Name = "default", name
-	secret.Labels = map[string]string{workloads.LabelClusterName: "demo"}
+	secret.Labels = map[string]string{contract.ClusterNameLabel: "demo"}
 	require.NoError(w.t, w.client.Create(w.t.Context(), secret))
 }
 

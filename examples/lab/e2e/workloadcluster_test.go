@@ -60,7 +60,7 @@ func newFleet(t *testing.T, o machine.Options) *fleet {
 	f.startProviders(worldOptions{infrastructure: fake.Infrastructure{NoNode: true}})
 	f.startReconciler(o)
 	f.secret = &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "far-kubeconfig", Labels: map[string]string{workloads.LabelClusterName: "far"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "far-kubeconfig", Labels: map[string]string{contract.ClusterNameLabel: "far"}},
 		Type:       "cluster.x-k8s.io/secret", Data: f.kubeconfig("fleet"),
 	}
 	require.NoError(t, live.Create(t.Context(), f.secret))
