@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // violation is the prefix of the API server's response when a budget refuses an eviction; Cluster API prints it in lower case.
@@ -106,16 +107,13 @@ func outsideBudgets(pod *corev1.Pod) bool {
 }
 
 func ready(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodReady {
-			return pod.Status.Conditions[i].Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func unreadyMayGo(pdb *policyv1.PodDisruptionBudget) bool {
-	if policy := pdb.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
+	if ptr.Deref(pdb.Spec.UnhealthyPodEvictionPolicy, "") == policyv1.AlwaysAllow {
 		return true
 	}
 	return pdb.Status.CurrentHealthy >= pdb.Status.DesiredHealthy && pdb.Status.DesiredHealthy > 0
@@ -133,16 +131,10 @@ func neverAllows(pdb *policyv1.PodDisruptionBudget) bool {
 		return false
 	}
 	if unavailable := pdb.Spec.MaxUnavailable; unavailable != nil {
-		return isNone(*unavailable)
+		count, err := intstr.GetScaledValueFromIntOrPercent(unavailable, int(st.ExpectedPods), true)
+		return err == nil && count == 0
 	}
 	return pdb.Spec.MinAvailable != nil
-}
-
-func isNone(v intstr.IntOrString) bool {
-	if v.Type == intstr.String {
-		return strings.TrimLeft(strings.TrimSuffix(v.StrVal, "%"), "0") == ""
-	}
-	return v.IntVal == 0
 }
 
 func syncFailed(pdb *policyv1.PodDisruptionBudget) bool {

@@ -3,8 +3,8 @@
 //
 // # Usage
 //
-// [New] takes an [Access], which returns how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets,
-// [SecretLayout] your own, and [AccessFunc] covers everything else. Options.Setup prepares each new connection, for example with a Node
+// [New] takes an [Access], which returns how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets, and an
+// [AccessFunc] covers everything else, with [ParseKubeconfig]. Options.Setup prepares each new connection, for example with a Node
 // index on its cache, and its result is in every [View]. Add the [Clusters] to a manager, call [Clusters.Get] in every pass, and watch
 // [Clusters.Source] for changes.
 //
