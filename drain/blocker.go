@@ -126,7 +126,7 @@ func (p Plan) obstacles(d *Decision, groups blockerGroups) {
 		b.Remedy = "change the Pod, or the rules of the drain"
 		groups.add(b, d)
 	}
-	if names := strangeFinalizers(d.Pod); len(names) > 0 && (d.Intended.leaves() || d.Pod.DeletionTimestamp != nil) {
+	if names := foreignFinalizers(d.Pod); len(names) > 0 && (d.Intended.leaves() || d.Pod.DeletionTimestamp != nil) {
 		groups.add(Blocker{Reason: ReasonFinalizer,
 			Message: "finalizers keep the Pod when its containers have ended: " + strings.Join(names, ", "),
 			Remedy:  "their controller has to remove them; remove them by hand if it no longer runs"}, d)
@@ -149,18 +149,18 @@ func (p Plan) refusal(d *Decision, groups blockerGroups) {
 	groups.add(b, d)
 }
 
-// strangeFinalizers returns the finalizers that are not those of Kubernetes' own controllers, sorted.
-func strangeFinalizers(pod *corev1.Pod) []string {
-	var strange []string
+// foreignFinalizers returns the finalizers that are not those of Kubernetes' own controllers, sorted.
+func foreignFinalizers(pod *corev1.Pod) []string {
+	var foreign []string
 	for _, name := range pod.Finalizers {
 		switch name {
 		case batchv1.JobTrackingFinalizer, metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
 		default:
-			strange = append(strange, name)
+			foreign = append(foreign, name)
 		}
 	}
-	slices.Sort(strange)
-	return strange
+	slices.Sort(foreign)
+	return foreign
 }
 
 // Warnings returns what is lost when the plan is carried out: data in emptyDir volumes, and unfinished Pods that no controller creates

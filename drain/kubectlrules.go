@@ -31,7 +31,7 @@ const (
 )
 
 // errNoClock is the error of options with an age limit but without a clock.
-var errNoClock = errors.New("KubectlOptions.SkipWaitForDeleteTimeout needs Now, the clock to tell ages by: set it, or leave the timeout 0")
+var errNoClock = errors.New("KubectlOptions.SkipWaitForDeleteTimeout needs the clock Now: set it, or leave the timeout 0")
 
 // KubectlOptions are the flags of kubectl drain that decide about pods. The zero value is kubectl drain without flags.
 type KubectlOptions struct {

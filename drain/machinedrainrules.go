@@ -243,7 +243,7 @@ func (r *drainRule) hold(pod *corev1.Pod, prev Verdict) Verdict {
 	}
 	text := r.problem + "; correct or delete the rule"
 	if r.problem == "" {
-		text = fmt.Sprintf("MachineDrainRule %s asks for labels of the Pod's Namespace or of the Cluster that were not read", r.key)
+		text = fmt.Sprintf("MachineDrainRule %s needs labels of the Pod's Namespace or of the Cluster that were not read", r.key)
 	}
 	return prev.decide(Deny, ReasonDrainRuleUnclear, "it is not clear whether the Pod may go: "+text)
 }

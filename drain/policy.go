@@ -74,7 +74,7 @@ func (p Policy) Validate() error {
 // Rule returns the policy as the last [Rule]: it changes the verdict of earlier rules according to the situation. The rule of the zero
 // policy changes no verdict.
 func (p Policy) Rule(s Situation) Rule {
-	dead := p.reckonsDead(s)
+	dead := p.isUnreachable(s)
 	deletes := p.DeleteAfter > 0 && !s.StartedAt.IsZero() && s.Now.Sub(s.StartedAt) >= p.DeleteAfter
 	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
 		leaves, waits := v.Action.leaves(), v.Action == Wait
@@ -96,8 +96,8 @@ func (p Policy) Rule(s Situation) Rule {
 	}
 }
 
-// reckonsDead reports whether no kubelet is expected to end Pods.
-func (p Policy) reckonsDead(s Situation) bool {
+// isUnreachable reports whether no kubelet is expected to end Pods.
+func (p Policy) isUnreachable(s Situation) bool {
 	since, silent := UnreachableSince(s.Node)
 	return p.SkipUnreachableAfter > 0 && (s.PoweredOff || silent && s.Now.Sub(since) >= p.SkipUnreachableAfter)
 }

@@ -89,7 +89,7 @@ func waitCompleted(pod *corev1.Pod, prev Verdict) (Verdict, error) {
 }
 
 func skip(prev Verdict) Verdict {
-	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule leaves the Pod alone")
+	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule excludes the Pod from the drain")
 }
 
 func ofDaemonSet(pod *corev1.Pod) bool {

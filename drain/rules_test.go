@@ -138,7 +138,7 @@ func TestDrainLabel(t *testing.T) {
 	})
 	ordered := with(setOrder(3), drainLabel)
 	decide(t, full, map[string]ruling{
-		"a skipped pod keeps its order": {label("Skip"), ordered, "Ignore Skipped 3: a rule leaves the Pod alone"},
+		"a skipped pod keeps its order": {label("Skip"), ordered, "Ignore Skipped 3: a rule excludes the Pod from the drain"},
 		"a pod that completes has none": {label("waitcompleted"), ordered, "Wait WaitCompleted: waiting for completion"},
 		"an unknown value is warned about": {label("never"), ordered,
 			`Evict Evictable 3; warning: label cluster.x-k8s.io/drain has the unknown value "never"`},

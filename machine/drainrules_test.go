@@ -187,7 +187,7 @@ func TestDrainRulesThatNeedAnUnreadKindHoldTheDrain(t *testing.T) {
 		"labels of namespaces": {
 			rule:  drainRule("of-a-namespace", "Skip", "web", selecting("pods", "namespaceSelector", object{"team": "shop"})),
 			ports: func(p *machine.Ports) { p.Workload.Drainer = struct{ cluster.Drainer }{p.Workload.Drainer} },
-			says:  []string{"asks for labels of namespaces", "let it have the method NamespaceLabels"},
+			says:  []string{"needs labels of namespaces", "have the method NamespaceLabels"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func (r *Runner) NamespaceLabels(context.Context) (drain.NamespaceLabels, error)
 	}
 	namespaces := r.lists.namespaces()
 	if err := namespaces.missing(); err != nil {
-		return nil, fmt.Errorf("labels that drain rules ask for: %w", err)
+		return nil, fmt.Errorf("labels for drain rules: %w", err)
 	}
 	return func(namespace string) (map[string]string, bool) {
 		found := named[corev1.Namespace](namespaces, namespace)

@@ -85,7 +85,7 @@ func (c *cordon) report(node string, result *Result) {
 	b := drain.Blocker{
 		Node: node, Reason: drain.ReasonUncordoned, Since: c.first,
 		Message: "the Node was made schedulable again during its drain, several times" + by + "; it is cordoned again, later each time: " +
-			"let the other one leave the Node alone",
+			"stop the other writer",
 	}
 	result.Blockers = append(result.Blockers, b)
 	if !c.reported {

@@ -63,8 +63,8 @@ func (l *list) missing() error {
 	return notListedError(text)
 }
 
-// learn records whether the objects can be read. After a failure, the known objects remain.
-func (l *list) learn(err error, synced bool) {
+// record stores whether the objects can be read. After a failure, the known objects remain.
+func (l *list) record(err error, synced bool) {
 	l.mu.Lock()
 	news := err != nil || l.err != nil || synced
 	l.err, l.synced = err, l.synced || synced
@@ -97,7 +97,7 @@ func (l *list) event(obj any) {
 
 // Replace implements cache.ReflectorStore.
 func (l *list) Replace(all []any, version string) error {
-	defer l.learn(nil, true)
+	defer l.record(nil, true)
 	return l.Indexer.Replace(all, version)
 }
 
@@ -112,9 +112,9 @@ func (l *list) listWatch(c client.WithWatch) *toolscache.ListWatch {
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case l.unserved != nil && l.unserved(err):
-			l.learn(nil, true)
+			l.record(nil, true)
 		default:
-			l.learn(fmt.Errorf("%s: %w", verb, err), false)
+			l.record(fmt.Errorf("%s: %w", verb, err), false)
 		}
 		return err
 	}
@@ -135,7 +135,7 @@ func (l *list) listWatch(c client.WithWatch) *toolscache.ListWatch {
 			}
 			events, err := c.Watch(ctx, empty(), options(&opts)...)
 			if err == nil && !streams { // a stream replaces the store later
-				l.learn(nil, false) // the watch continues at the version of the store
+				l.record(nil, false) // the watch continues at the version of the store
 			}
 			return events, report(ctx, "watch", err)
 		},

@@ -22,19 +22,19 @@ import (
 )
 
 // listOf returns the list of the Pods of a Node, which counts what it reports.
-func listOf(told *int) *list {
+func listOf(reported *int) *list {
 	l := newList(&corev1.PodList{}, nil, nil)
 	l.changed = func(client.Object) {
 		_, _ = l.state() // the listener may look at once
-		*told++
+		*reported++
 	}
 	return l
 }
 
 func TestListReports(t *testing.T) {
-	told := 0
-	w := listOf(&told)
-	has := func(tells int, synced bool, uids ...types.UID) {
+	reported := 0
+	w := listOf(&reported)
+	has := func(reports int, synced bool, uids ...types.UID) {
 		t.Helper()
 		listed, lost := w.state()
 		isSynced := listed && lost == nil
@@ -44,7 +44,7 @@ func TestListReports(t *testing.T) {
 		}
 		require.ElementsMatch(t, uids, got)
 		require.Equal(t, synced, isSynced)
-		require.Equal(t, tells, told)
+		require.Equal(t, reports, reported)
 	}
 	podOf := func(uid types.UID) *corev1.Pod {
 		p := pod("n", "a")
@@ -57,11 +57,11 @@ func TestListReports(t *testing.T) {
 	has(2, true, "1")
 	require.NoError(t, w.Update(podOf("4")))
 	has(3, true, "4")
-	w.learn(nil, false)
+	w.record(nil, false)
 	has(3, true, "4")
-	w.learn(errors.New("lost"), false)
+	w.record(errors.New("lost"), false)
 	has(4, false, "4")
-	w.learn(nil, false)
+	w.record(nil, false)
 	has(5, true, "4")
 	require.NoError(t, w.Delete(podOf("4")))
 	has(6, true)
@@ -84,13 +84,13 @@ func TestListLosesTouch(t *testing.T) {
 	}
 	lost := errors.New("connection refused")
 	for _, streams := range []bool{true, false} {
-		w.learn(lost, false)
+		w.record(lost, false)
 		require.False(t, synced())
 		_, err := l.WatchFuncWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: &streams})
 		require.NoError(t, err)
 		require.Equal(t, !streams, synced(), "a watch that goes on where it stood misses nothing; a new one has yet to send what is there")
 	}
-	w.learn(lost, false)
+	w.record(lost, false)
 	require.NoError(t, w.Replace([]any{pod("n", "a")}, "9"))
 	require.True(t, synced())
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // settles is the Message of a Result after the last known Pod has left, until another list confirms that there is none.
-const settles = "* no Pods left; making sure that none was bound right after the cordon"
+const settles = "* no Pods left; checking that none was bound right after the cordon"
 
 // Step continues the drain of a Node and reports its state. It sends at most the cordon patch, queues evictions for [Runner.Start], and
 // waits for neither. A Node that others uncordon is cordoned again, after growing pauses up to a minute when they do so repeatedly, which a

@@ -142,7 +142,7 @@ func TestUncordoned(t *testing.T) {
 		require.True(t, found)
 		require.Equal(t, g.clock.Now().Add(-9500*time.Millisecond), b.Since, "after the burst")
 		require.Equal(t, "the Node was made schedulable again during its drain, several times; "+
-			"it is cordoned again, later each time: let the other one leave the Node alone", b.Message)
+			"it is cordoned again, later each time: stop the other writer", b.Message)
 		require.Contains(t, last.Message, "* "+b.Message+"\n* Pod default/a")
 		require.LessOrEqual(t, last.RequeueAfter, 8*time.Second)
 		require.Equal(t, 1, g.events)
