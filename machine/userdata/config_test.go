@@ -146,7 +146,7 @@ func TestProviderSpec(t *testing.T) {
 				require.Empty(t, onWire.Network.Addresses)
 			}},
 		"an address on no interface": {value: `{"operatingSystem": "ubuntu", "network": {"cidr": "192.0.2.7/24"}}`,
-			want: "network: the name of the interface is not known"},
+			want: "network: the name of the interface is missing"},
 		"addresses that are none": {base: &onWire, value: `{"operatingSystem": "ubuntu", "network": {"cidr": "192.0.2.7", "gateway": "here",
 			"dns": {"servers": ["there"]}, "ipFamily": "IPv7"}}`, want: "network.ipFamily: must be IPv4, IPv6, IPv4+IPv6, IPv6+IPv4 or absent\n" +
 			"network.cidr: must be an address such as 192.0.2.7/24\nnetwork.gateway: must be an IP address\n" +
@@ -250,7 +250,7 @@ func TestWhatAKubeletOrACloudWouldRefuseLaterIsRefusedNow(t *testing.T) {
 		}, "Cluster.CA: has a PEM block of another type than CERTIFICATE"},
 		"a gateway beside DHCP": {func(c *userdata.Config) {
 			c.Network = &userdata.Network{Interface: "eth0", Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.254")}}
-		}, "Network.Gateways: need static addresses: without any, DHCP says what the gateway is"},
+		}, "Network.Gateways: need static addresses: without any, DHCP sets the gateway"},
 		"two files at one path": {func(c *userdata.Config) { c.Files = []userdata.File{{Path: "/a"}, {Path: "/a"}} },
 			"Files[1].Path: is there twice"},
 		"a path out of its folder": {func(c *userdata.Config) { c.Files = []userdata.File{{Path: "/a/../etc/passwd"}} },

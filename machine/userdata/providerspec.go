@@ -134,7 +134,7 @@ func (n *providerNetwork) add(c *Config) error {
 		network = *c.Network
 	}
 	if network.Interface == "" {
-		errs = append(errs, errors.New("network: the name of the interface is not known: set Network.Interface in the Config of all machines"))
+		errs = append(errs, errors.New("network: the name of the interface is missing: set Network.Interface in the Config of all machines"))
 	}
 	if n.CIDR != "" {
 		address, err := netip.ParsePrefix(n.CIDR)

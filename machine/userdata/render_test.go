@@ -169,7 +169,7 @@ func TestAFileTakesThePlaceOfATemplate(t *testing.T) {
 	}
 }
 
-func TestNodeAddressesOfTwoFamiliesAreFoundWhereNothingElseSaysThem(t *testing.T) {
+func TestNodeAddressesOfTwoFamiliesAreFoundWhereNothingElseSetsThem(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*userdata.Config)
 		want   string

@@ -49,7 +49,7 @@ func parseSource(name, text string) (source, error) {
 	quote, known := quotings()[path.Ext(name)]
 	switch {
 	case !known:
-		return source{}, fmt.Errorf("%s: the extension must be one of %s, since it says how values are quoted",
+		return source{}, fmt.Errorf("%s: the extension must be one of %s, since it selects how values are quoted",
 			name, strings.Join(slices.Sorted(maps.Keys(quotings())), " "))
 	case quote == nil:
 		return source{script: text}, nil

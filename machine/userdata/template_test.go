@@ -178,7 +178,7 @@ F={{ template "one" .Minor }}
 func TestATemplateThatCannotBeReadIsRefusedWithItsName(t *testing.T) {
 	for name, tc := range map[string]struct{ source, text, want string }{
 		"an extension without a quoting": {"own.yaml", "a", "own.json: own.yaml: the extension must be one of " +
-			".conf .env .json .pem .service .sh .toml, since it says how values are quoted"},
+			".conf .env .json .pem .service .sh .toml, since it selects how values are quoted"},
 		"a broken template": {"own.env", "A={{ if }}", "own.json: template: own.env:1: missing value for if"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func (p *problems) network(n Network) {
 	}
 	p.addresses("Network.Gateways", n.Gateways)
 	p.addUnless(len(n.Gateways) == 0 || len(n.Addresses) > 0, "Network.Gateways",
-		"need static addresses: without any, DHCP says what the gateway is")
+		"need static addresses: without any, DHCP sets the gateway")
 	p.addresses("Network.DNS", n.DNS)
 }
 
