@@ -218,7 +218,7 @@ func (l *link[T]) replace(next *session[T], view View[T], failure *NotConnectedE
 	default:
 		return
 	}
-	l.clusters.tell(l.key)
+	l.clusters.notify(l.key)
 }
 
 // change changes the view of a session, if that is the current one, and wakes the subscribers if the difference is visible to them.
@@ -228,10 +228,10 @@ func (l *link[T]) change(s *session[T], f func(*View[T])) {
 	if l.session == s {
 		f(&l.view)
 	}
-	tell := before.Synced != l.view.Synced || (before.Problem == nil) != (l.view.Problem == nil)
+	visible := before.Synced != l.view.Synced || (before.Problem == nil) != (l.view.Problem == nil)
 	l.mu.Unlock()
-	if tell {
-		l.clusters.tell(l.key)
+	if visible {
+		l.clusters.notify(l.key)
 	}
 }
 

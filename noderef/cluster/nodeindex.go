@@ -85,7 +85,7 @@ func (x *NodeIndex) onUpdate(before, obj any) {
 	x.nodes.Add(node)
 	x.nodesMu.Unlock()
 	if noderef.Significant(old, node, false) {
-		x.tell(NodeEvent{Old: old, New: node})
+		x.notify(NodeEvent{Old: old, New: node})
 	}
 }
 
@@ -100,13 +100,13 @@ func (x *NodeIndex) onDelete(obj any) {
 	removed := x.nodes.Remove(name)
 	x.nodesMu.Unlock()
 	if removed != nil {
-		x.tell(NodeEvent{Old: removed})
+		x.notify(NodeEvent{Old: removed})
 	}
 }
 
-// tell requires eventsMu. The caller must not hold nodesMu, because a mapper looks up Nodes.
-func (x *NodeIndex) tell(e NodeEvent) {
+// notify requires eventsMu. The caller must not hold nodesMu, because a mapper looks up Nodes.
+func (x *NodeIndex) notify(e NodeEvent) {
 	for _, s := range x.subscribers {
-		s.tell(e)
+		s.notify(e)
 	}
 }

@@ -38,7 +38,7 @@ type nodeSource struct {
 	queue  queue
 }
 
-func (s *nodeSource) tell(e NodeEvent) {
+func (s *nodeSource) notify(e NodeEvent) {
 	for _, r := range s.mapper(e) {
 		s.queue.Add(r)
 	}
@@ -79,7 +79,7 @@ func (x *NodeIndex) subscribe(sub *nodeSource) {
 	x.nodesMu.RUnlock()
 
 	for _, node := range nodes {
-		sub.tell(NodeEvent{New: node})
+		sub.notify(NodeEvent{New: node})
 	}
 	x.subscribers = append(x.subscribers, sub)
 }

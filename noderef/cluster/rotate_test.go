@@ -80,7 +80,7 @@ func TestAClusterThatGoesIsClosedAtOnce(t *testing.T) {
 	w.mu.Lock()
 	delete(w.targets, keyA)
 	w.mu.Unlock()
-	w.tell(keyA)
+	w.changed(keyA)
 	require.ErrorIs(t, <-done, ErrNotConnected)
 	w.woken(keyA)
 	w.eventually("nothing is open", func() bool { return s.pending("") == 0 })

@@ -32,8 +32,8 @@ type sink struct {
 	mapper Mapper
 }
 
-// tell enqueues the requests of all mappers for a cluster. The caller must not hold a lock.
-func (c *Clusters[T]) tell(cluster types.NamespacedName) {
+// notify enqueues the requests of all mappers for a cluster. The caller must not hold a lock.
+func (c *Clusters[T]) notify(cluster types.NamespacedName) {
 	for started := range c.sinks.Range {
 		s, _ := started.(*sink)
 		for _, request := range s.mapper(cluster) {

@@ -53,13 +53,13 @@ type exchange struct {
 	caller context.Context //nolint:containedctx // the context of the request
 	ctx    context.Context //nolint:containedctx // ends with the request and the connection
 	end    func()
-	heard  func() // extends the timeout of a request of a cache
+	extend func() // extends the timeout of a request of a cache
 	watch  bool
 }
 
 // errWatch replaces the error of a broken watch, so that the reflector lists again. After an error that looks like the end of a TCP
 // connection, it would continue at the last resource version, but the next server may be older.
-var errWatch = errors.New("the watch broke off, or brought nothing for too long")
+var errWatch = errors.New("the watch was interrupted, or had no data for too long")
 
 // timeoutError ends an exchange. It matches context.DeadlineExceeded.
 type timeoutError time.Duration
@@ -71,7 +71,7 @@ func (e timeoutError) Error() string {
 func (e timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 func (t *ownTransport) newExchange(request *http.Request) *exchange {
-	x := &exchange{wire: t.wire, caller: request.Context(), heard: func() {}}
+	x := &exchange{wire: t.wire, caller: request.Context(), extend: func() {}}
 	ctx, cancel := context.WithCancelCause(request.Context())
 	detach := context.AfterFunc(t.wire.life, func() { cancel(errClosed) })
 	x.ctx, x.end = ctx, func() {
@@ -84,7 +84,7 @@ func (t *ownTransport) newExchange(request *http.Request) *exchange {
 	deadline := t.wire.clock.AfterFunc(t.limit, func() { cancel(timeoutError(t.limit)) })
 	context.AfterFunc(ctx, func() { deadline.Stop() })
 	if t.caches {
-		x.heard = func() { deadline.Reset(t.limit) }
+		x.extend = func() { deadline.Reset(t.limit) }
 	}
 	return x
 }
@@ -94,7 +94,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	n, err := x.ReadCloser.Read(p)
 	if n > 0 {
 		x.wire.markSeen()
-		x.heard()
+		x.extend()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = x.explain(err)

@@ -122,7 +122,7 @@ func (w Workload) Release(node string) {
 }
 
 var errNoNamespaces = errors.New(
-	"a MachineDrainRule asks for labels of namespaces, which the Drainer does not know: let it have the method NamespaceLabels",
+	"a MachineDrainRule needs labels of namespaces: let the Drainer have the method NamespaceLabels",
 )
 
 // NamespaceLabels returns a function of the Drainer that looks up labels of namespaces in memory, for drain rules with namespace selectors.

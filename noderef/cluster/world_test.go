@@ -52,7 +52,7 @@ type world struct {
 	targets map[types.NamespacedName]Target
 	errs    map[types.NamespacedName]error
 	asked   int
-	tell    func(types.NamespacedName)
+	changed func(types.NamespacedName)
 	mapped  func(types.NamespacedName) bool
 }
 
@@ -75,7 +75,7 @@ func (w *world) Target(_ context.Context, cluster types.NamespacedName) (Target,
 func (w *world) notify(_ context.Context, changed func(types.NamespacedName)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tell = changed
+	w.changed = changed
 	return nil
 }
 
@@ -83,10 +83,10 @@ func (w *world) notify(_ context.Context, changed func(types.NamespacedName)) er
 func (w *world) set(cluster types.NamespacedName, target Target, err error) {
 	w.mu.Lock()
 	w.targets[cluster], w.errs[cluster] = target, err
-	tell := w.tell
+	changed := w.changed
 	w.mu.Unlock()
-	if tell != nil {
-		tell(cluster)
+	if changed != nil {
+		changed(cluster)
 	}
 }
 
