@@ -42,13 +42,13 @@ func (p Plan) Summary() string {
 	bullet(groups[groupDeleted], "to be deleted")
 	lines = append(lines, troubleLines(troubles)...)
 	bullet(groups[groupCompleting], "waiting for completion")
-	if later := groups[groupLater]; len(later) > 0 {
-		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+names(later))
+	after := func(refs []PodRef, text string) {
+		if len(refs) > 0 {
+			lines = append(lines, "After above Pods have been removed from the Node, "+text+": "+names(refs))
+		}
 	}
-	if later := groups[groupCompletingLater]; len(later) > 0 {
-		lines = append(lines, "After above Pods have been removed from the Node, waiting for the following Pods to complete "+
-			"without eviction: "+names(later))
-	}
+	after(groups[groupLater], "the following Pods will be evicted")
+	after(groups[groupCompletingLater], "waiting for the following Pods to complete without eviction")
 	return strings.Join(lines, "\n")
 }
 

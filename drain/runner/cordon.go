@@ -36,10 +36,10 @@ func (c *cordon) see(unschedulable bool, now time.Time) {
 		c.undone = nil
 	}
 	switch {
-	case unschedulable && c.since.IsZero(), c.since.After(now): // or the clock was set back
-		c.since = now
 	case !unschedulable && c.undone == nil:
 		c.since = time.Time{}
+	case c.since.IsZero(), c.since.After(now): // or the clock was set back
+		c.since = now
 	}
 }
 

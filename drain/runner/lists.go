@@ -50,9 +50,7 @@ const (
 
 // newLists returns lists that send no request before they are used and Run is called.
 func newLists(c client.WithWatch) *lists {
-	return &lists{
-		client: c, open: map[string]*list{}, budget: func(types.NamespacedName) {},
-	}
+	return &lists{client: c, open: map[string]*list{}, budget: func(types.NamespacedName) {}}
 }
 
 // get returns a list, and starts it if it is not open; of creates it.
