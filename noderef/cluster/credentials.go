@@ -25,7 +25,6 @@ func (l *link[T]) exchange(ctx context.Context, s *session[T], target Target) er
 		l.disconnect(ReasonConnecting, nil)
 		return nil
 	}
-	l.log.V(1).Info("the credentials were exchanged")
 	l.change(s, func(v *View[T]) { v.Problem = nil })
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
@@ -24,7 +23,6 @@ const (
 type link[T any] struct {
 	clusters *Clusters[T]
 	key      types.NamespacedName
-	log      logr.Logger
 	wakeups  chan struct{}
 	news     atomic.Bool // the Access reported a change of the target
 
@@ -45,7 +43,7 @@ type link[T any] struct {
 func newLink[T any](c *Clusters[T], key types.NamespacedName) *link[T] {
 	return &link[T]{
 		clusters: c, key: key, wakeups: make(chan struct{}, 1),
-		log: c.options.Logger.WithValues("cluster", key.String()), pauses: c.options.Backoff, asked: c.options.Clock.Now(),
+		pauses: c.options.Backoff, asked: c.options.Clock.Now(),
 		view: View[T]{Reason: ReasonConnecting}, err: &NotConnectedError{Cluster: key, Reason: ReasonConnecting},
 	}
 }
@@ -119,7 +117,6 @@ func (l *link[T]) retire(context.Context) {
 	if now.Before(l.asked.Add(c.options.idle)) {
 		return
 	}
-	l.log.V(1).Info("the cluster is no longer used: disconnecting")
 	delete(c.links, l.key)
 	l.cancel()
 }
@@ -210,15 +207,9 @@ func (l *link[T]) replace(next *session[T], view View[T], failure *NotConnectedE
 		old.end()
 		l.clusters.running.Go(old.close)
 	}
-	switch {
-	case failure == nil:
-		l.log.Info("connected")
-	case old != nil || before.Reason != view.Reason:
-		l.log.Info("not connected", "reason", view.Reason, "error", failure.Err)
-	default:
-		return
+	if failure == nil || old != nil || before.Reason != view.Reason {
+		l.clusters.notify(l.key)
 	}
-	l.clusters.notify(l.key)
 }
 
 // change changes the view of a session, if that is the current one, and wakes the subscribers if the difference is visible to them.

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,13 +21,9 @@ type Options[T any] struct {
 	// connection, and then everything that Setup has started must end; Connection.Go helps with that. After an error the connection is closed
 	// and retried later.
 	Setup func(ctx context.Context, connection *Connection) (T, error)
-	// Scheme defaults to client-go's.
-	Scheme *runtime.Scheme
 	// Cache configures the cache of each connection, for example with transforms by object. HTTPClient, Scheme, Mapper,
 	// ReaderFailOnMissingInformer and DefaultWatchErrorHandler are overwritten.
 	Cache cache.Options
-	// Logger logs connections that are created and lost. The zero value logs nothing.
-	Logger logr.Logger
 
 	// UserAgent defaults to client-go's, followed by the word machinist.
 	UserAgent string
@@ -64,9 +57,6 @@ type Options[T any] struct {
 func (o *Options[T]) complete() error {
 	if o.Access == nil {
 		return errors.New("the Access is required")
-	}
-	if o.Scheme == nil {
-		o.Scheme = scheme.Scheme
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

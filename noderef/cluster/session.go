@@ -125,7 +125,7 @@ func (l *link[T]) ownConfig(target Target) *rest.Config {
 func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cluster, error) {
 	o := &l.clusters.options
 	return ctrlcluster.New(config, func(c *ctrlcluster.Options) {
-		c.Scheme, c.Logger, c.HTTPClient = o.Scheme, l.log, &http.Client{Transport: &ownTransport{wire: s.wire, limit: o.timeout}}
+		c.HTTPClient = &http.Client{Transport: &ownTransport{wire: s.wire, limit: o.timeout}}
 		c.Cache = o.Cache
 		c.Cache.HTTPClient = s.caches
 		c.Cache.Scheme, c.Cache.Mapper = nil, nil // ctrlcluster.New sets those of the cluster
@@ -140,7 +140,7 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 
 // watchErrors reports errors of the first lists as a problem of the cluster. Later lists and watches may end for harmless reasons.
 func (l *link[T]) watchErrors(s *session[T]) toolscache.WatchErrorHandlerWithContext {
-	return func(_ context.Context, r *toolscache.Reflector, err error) {
+	return func(_ context.Context, _ *toolscache.Reflector, err error) {
 		problem, request := err, (*url.Error)(nil)
 		if errors.As(err, &request) {
 			problem = request.Err // without the address, which is another one each time
@@ -150,7 +150,6 @@ func (l *link[T]) watchErrors(s *session[T]) toolscache.WatchErrorHandlerWithCon
 				v.Problem = problem
 			}
 		})
-		l.log.V(1).Info("a list or watch has ended", "kind", r.TypeDescription(), "error", err.Error())
 	}
 }
 
