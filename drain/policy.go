@@ -31,9 +31,9 @@ type Policy struct {
 	// never. Orders still apply.
 	DeleteAfter time.Duration
 	// SkipUnreachableAfter is how long the Ready condition of a Node must have been Unknown before the drain assumes that the kubelet ends no
-	// Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that are still
-	// there a minute after their grace period. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all
-	// of this applies at once.
+	// Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that are still there a
+	// minute after their grace period. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and
+	// all of this applies at once.
 	SkipUnreachableAfter time.Duration
 }
 

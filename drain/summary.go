@@ -15,9 +15,10 @@ const (
 )
 
 // Summary returns the remaining work in the form of Cluster API's condition message, without its first line, which contains a start time:
-// one line per group, sorted, without a newline at the end. Each line names at most three Pods, and at most five lines are about blocked Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); an eviction of the
-// plan is "to be evicted". The summary is empty when the plan is Done, contains no times, and is equal for equal plans, so that it causes
-// no unnecessary writes of a status.
+// one line per group, sorted, without a newline at the end. Each line names at most three Pods, and at most five lines are about blocked
+// Pods. A Pod is "eviction requested" only according to the facts ([ReasonEvictionRequested]); an eviction of the plan is "to be evicted".
+// The summary is empty when the plan is Done, contains no times, and is equal for equal plans, so that it causes no unnecessary writes of a
+// status.
 func (p Plan) Summary() string {
 	groups := map[podGroup][]PodRef{}
 	troubles := map[string][]PodRef{}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// csiPrefix is the prefix of a CSI volume in the status of a Node: prefix, driver, "^", handle.
+// csiPrefix is the prefix of a CSI volume in the status of a Node.
 const csiPrefix = "kubernetes.io/csi/"
 
 // orphanedAfter is the minimum age of a VolumeAttachment whose PersistentVolume counts as gone. The two are read from two caches, and that
@@ -32,16 +32,14 @@ func PlanVolumes(facts VolumeFacts) (plan VolumePlan, err error) {
 		return plan, errors.New("plan volumes: the Node is nil; pass it as read from the API server")
 	}
 	kept, keepsInTree := facts.kept()
-	covered := map[corev1.UniqueVolumeName]bool{}
 	for _, a := range facts.Attachments {
 		if a == nil || a.Spec.NodeName != facts.Node.Name {
 			continue
 		}
-		ref, name, blocks, err := facts.attachment(a, kept)
+		ref, blocks, err := facts.attachment(a, kept)
 		if err != nil {
 			return VolumePlan{}, fmt.Errorf("plan volumes of node %s: %w", facts.Node.Name, err)
 		}
-		covered[name] = true
 		if blocks {
 			plan.Blocking = append(plan.Blocking, ref)
 		}
@@ -50,10 +48,9 @@ func PlanVolumes(facts VolumeFacts) (plan VolumePlan, err error) {
 		// The VolumeAttachment of a CSI volume is removed when the driver confirms the detachment, and the status is updated later. If an ignored
 		// Pod may have a volume without an attachment, the owner of this volume is unknown: a wait that is too short is better than an endless
 		// one.
-		name := facts.Node.Status.VolumesAttached[i].Name
-		if !covered[name] && !keepsInTree && !strings.HasPrefix(string(name), csiPrefix) {
-			covered[name] = true
-			plan.Blocking = append(plan.Blocking, VolumeRef{Name: string(name)})
+		name := string(facts.Node.Status.VolumesAttached[i].Name)
+		if !keepsInTree && !strings.HasPrefix(name, csiPrefix) {
+			plan.Blocking = append(plan.Blocking, VolumeRef{Name: name})
 		}
 	}
 	slices.SortFunc(plan.Blocking, func(a, b VolumeRef) int {
@@ -98,31 +95,26 @@ func (f *VolumeFacts) kept() (claims map[types.NamespacedName]bool, inTree bool)
 	return claims, inTree
 }
 
-// attachment decides whether the volume of a VolumeAttachment is waited for. name is its name in the status of the Node, if known.
-func (f *VolumeFacts) attachment(
-	a *storagev1.VolumeAttachment, kept map[types.NamespacedName]bool,
-) (ref VolumeRef, name corev1.UniqueVolumeName, blocks bool, err error) {
+// attachment decides whether the volume of a VolumeAttachment is waited for.
+func (f *VolumeFacts) attachment(a *storagev1.VolumeAttachment, kept map[types.NamespacedName]bool) (ref VolumeRef, blocks bool, err error) {
 	ref.Name, ref.PV = a.Name, ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
 	if ref.PV == "" { // an inline volume of a Pod; Cluster API always fails on its VolumeAttachment
-		return ref, "", false, nil
+		return ref, false, nil
 	}
 	pv, err := f.Volume(ref.PV)
 	if err != nil {
-		return ref, "", false, fmt.Errorf("persistent volume %s: %w", ref.PV, err)
+		return ref, false, fmt.Errorf("persistent volume %s: %w", ref.PV, err)
 	}
 	if pv == nil {
-		return ref, "", f.Now.Sub(a.CreationTimestamp.Time) < orphanedAfter, nil
+		return ref, f.Now.Sub(a.CreationTimestamp.Time) < orphanedAfter, nil
 	}
 	if claim := pv.Spec.ClaimRef; claim != nil && claim.Name != "" {
 		ref.Claim = types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	}
-	if csi := pv.Spec.CSI; csi != nil {
-		name = corev1.UniqueVolumeName(csiPrefix + csi.Driver + "^" + csi.VolumeHandle)
-	}
 	// The volume is not waited for if a Pod that stays on the Node uses it (Cluster API #6285), unless its claim was deleted and created again
 	// under the same name, or if it may be attached to several Nodes at the same time, so that no other Node waits for its detachment.
 	stays := kept[ref.Claim] && pv.Status.Phase != corev1.VolumeReleased
-	return ref, name, !stays && !shared(pv), nil
+	return ref, !stays && !shared(pv), nil
 }
 
 // shared follows the multi-attach rule of kube-controller-manager, except that a volume without an access mode is exclusive.

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -54,7 +55,8 @@ func translate(status kubectldrain.PodDeleteStatus, prev drain.Verdict) drain.Ve
 	v := prev
 	switch {
 	case status.Reason == kubectldrain.PodDeleteStatusTypeError:
-		return drain.Verdict{Action: drain.Deny, Order: prev.Order, Reason: ReasonPodFilter, Message: errorText(status.Message)}
+		return drain.Verdict{Action: drain.Deny, Order: prev.Order, Reason: ReasonPodFilter,
+			Message: "cannot delete " + cmp.Or(status.Message, "unexpected error")}
 	case !status.Delete: // earlier warnings about its eviction do not apply
 		v = drain.Verdict{Action: drain.Ignore, Order: prev.Order, Reason: ReasonPodFilter, Message: status.Message}
 	}
@@ -62,12 +64,4 @@ func translate(status kubectldrain.PodDeleteStatus, prev drain.Verdict) drain.Ve
 		v.Warnings = append(slices.Clip(v.Warnings), status.Message)
 	}
 	return v
-}
-
-// errorText returns the text that kubectl prints before the names of the pods.
-func errorText(message string) string {
-	if message == "" {
-		message = "unexpected error"
-	}
-	return "cannot delete " + message
 }

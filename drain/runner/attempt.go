@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/machinist-dev/machinist/drain"
 )
@@ -59,7 +60,8 @@ func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) 
 		pod, goes := shown[i].Pod, shown[i].Action != drain.Ignore
 		a := before[pod.UID]
 		if a == nil {
-			a = &attempt{ref: drain.RefOf(pod), ns: ns, controller: controllerOf(pod), late: ns.sawCordon}
+			a = &attempt{ref: drain.RefOf(pod), ns: ns, late: ns.sawCordon}
+			a.controller = ptr.Deref(metav1.GetControllerOfNoCopy(pod), metav1.OwnerReference{}).UID
 		}
 		if ns.attempts[pod.UID] = a; goes && !a.goes && before != nil {
 			ns.boundAt = now
@@ -85,13 +87,6 @@ func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) 
 
 const respawnedMessage = "its controller creates Pods on the cordoned Node again; let them not tolerate the taint " +
 	corev1.TaintNodeUnschedulable + ", or exempt them from the drain"
-
-func controllerOf(pod *corev1.Pod) types.UID {
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		return ref.UID
-	}
-	return ""
-}
 
 // hopeless reports whether the rules allow the eviction of a Pod but its budgets never will, as far as the plan can detect. The eviction is
 // requested nevertheless, because the API server decides and webhooks act on the request: KubeVirt migrates the virtual machine, which has

@@ -23,8 +23,8 @@
 //   - A Node that others make schedulable again is cordoned again. After five times, a blocker reports that, cordons become rarer, up to one
 //     a minute, and the drain ends without the cordon when no Pod is left.
 //   - No Pod is deleted unless a rule or a policy requires it.
-//   - No more evictions of one budget are in flight, over all Nodes, than its status allows. In addition, one Pod of a
-//     closed budget is requested every 15 s, because the API server decides.
+//   - No more evictions of one budget are in flight, over all Nodes, than its status allows. In addition, one Pod of a closed budget
+//     is requested every 15 s, because the API server decides.
 //   - A Pod whose budgets can never allow its eviction is requested once, and again a minute after a refusal, doubled up to 5 min. Webhooks
 //     act on the request: KubeVirt migrates the virtual machine, Strimzi's drain cleaner restarts the Pod. Meanwhile the Pod is reported as
 //     before.

@@ -16,7 +16,8 @@ import (
 // both in the whole cluster. With a client that does not cache, the lists are consistent reads; a cache needs an index of the field
 // spec.nodeName.
 //
-// The facts have no requests in flight, which only a running drain has. A Node that does not exist has no Pods. The error wraps that of the API server. Look changes nothing and is safe for concurrent use.
+// The facts have no requests in flight, which only a running drain has. A Node that does not exist has no Pods. The error wraps that of the
+// API server. Look changes nothing and is safe for concurrent use.
 func Look(ctx context.Context, c client.Reader, nodes ...string) ([]drain.NodePods, drain.Facts, error) {
 	found := make([]drain.NodePods, 0, len(nodes))
 	for _, node := range nodes {

@@ -38,7 +38,8 @@
 //
 // # Size
 //
-// Clouds limit first-boot data; [Budget] lists some limits. [Document.Fit] compresses if needed and accepted, or returns an error. The uncompressed documents for all systems fit into the 16 KiB of AWS.
+// Clouds limit first-boot data; [Budget] lists some limits. [Document.Fit] compresses if needed and accepted, or returns an error. The
+// uncompressed documents for all systems fit into the 16 KiB of AWS.
 //
 // Larger data boots in two stages: [RenderStages] returns a small document, which reads the rest from a Secret of the cluster, and the Role
 // and RoleBinding that allow reading only this Secret. The first stage has the same bootstrap token, so reading it gives no more rights
