@@ -42,11 +42,8 @@ var (
 // of the cluster, with the label [contract.ClusterNameLabel]. It adds a cache to the manager with only the metadata of the Secrets with the
 // label, in the given namespaces or, if there are none, in all. It needs permission to get, list and watch Secrets there.
 func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error) {
-	labelled, err := labels.Parse(contract.ClusterNameLabel)
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig secrets: label: %w", err)
-	}
-	only := map[string]cache.Config{} // none means all
+	labelled, _ := labels.Parse(contract.ClusterNameLabel) // a valid key
+	only := map[string]cache.Config{}                      // none means all
 	for _, namespace := range namespaces {
 		only[namespace] = cache.Config{}
 	}
