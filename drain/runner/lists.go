@@ -174,7 +174,8 @@ func (s *lists) Run(ctx context.Context, changed func(node string)) error {
 		l.cancel = cancel
 		running.Go(func() {
 			defer cancel()
-			s.reflector(l).RunWithContext(watching)
+			options := toolscache.ReflectorOptions{Name: "drain/" + l.what}
+			toolscache.NewReflectorWithOptions(l.listWatch(s.client), nil, l, options).RunWithContext(watching)
 		})
 	}
 	for _, l := range s.open {
@@ -187,10 +188,4 @@ func (s *lists) Run(ctx context.Context, changed func(node string)) error {
 	s.mu.Unlock()
 	running.Wait()
 	return nil
-}
-
-func (s *lists) reflector(l *list) *toolscache.Reflector {
-	return toolscache.NewReflectorWithOptions(l.listWatch(s.client), nil, l, toolscache.ReflectorOptions{
-		Name: "drain/" + l.what,
-	})
 }
