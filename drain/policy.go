@@ -31,9 +31,9 @@ type Policy struct {
 	// never. Orders still apply.
 	DeleteAfter time.Duration
 	// SkipUnreachableAfter is how long the Ready condition of a Node must have been Unknown before the drain assumes that the kubelet ends no
-	// Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that are still there a
-	// minute after their grace period. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and
-	// all of this applies at once.
+	// Pod; 0 means never. Then Pods are evicted with a grace period of one second, and the drain does not wait for Pods that are still
+	// terminating a minute later. Budgets are respected until the provider confirms that the instance is off: then Pods are deleted, and all
+	// of this applies at once.
 	SkipUnreachableAfter time.Duration
 }
 
@@ -79,7 +79,7 @@ func (p Policy) Rule(s Situation) Rule {
 	return func(pod *corev1.Pod, v Verdict) (Verdict, error) {
 		leaves, waits := v.Action.leaves(), v.Action == Wait
 		switch {
-		case dead && pod.DeletionTimestamp != nil && (leaves || waits) && s.Now.Sub(pod.DeletionTimestamp.Time) > skipTerminatingAfter:
+		case dead && pod.DeletionTimestamp != nil && (leaves || waits) && s.Now.Sub(p.goneBy(pod, s)) > skipTerminatingAfter:
 			return v.decide(Ignore, ReasonStuckTerminating, "the Node does not answer and the Pod should be gone by now"), nil
 		case pod.DeletionTimestamp != nil || !leaves:
 			return v, nil
@@ -126,4 +126,29 @@ func (p Policy) graceFor(v Verdict, dead bool) *int64 {
 		return nil
 	}
 	return new(max(1, *asked))
+}
+
+// goneBy returns when a terminating Pod of an unreachable Node should be gone: at the end of its grace period or, if that is sooner, at the
+// end of unreachableGrace counted from the latest of the deletion request, the start of the drain and the end of SkipUnreachableAfter.
+func (p Policy) goneBy(pod *corev1.Pod, s Situation) time.Time {
+	end := pod.DeletionTimestamp.Time
+	if s.StartedAt.IsZero() || pod.DeletionGracePeriodSeconds == nil {
+		return end
+	}
+	from := end.Add(-seconds(*pod.DeletionGracePeriodSeconds))
+	if s.StartedAt.After(from) {
+		from = s.StartedAt
+	}
+	if since, silent := UnreachableSince(s.Node); silent && !s.PoweredOff && since.Add(p.SkipUnreachableAfter).After(from) {
+		from = since.Add(p.SkipUnreachableAfter)
+	}
+	if short := from.Add(unreachableGrace * time.Second); short.Before(end) {
+		return short
+	}
+	return end
+}
+
+func seconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Second) // a longer grace period would overflow
+	return time.Duration(min(n, most)) * time.Second
 }

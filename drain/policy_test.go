@@ -72,11 +72,15 @@ func TestPolicyUnreachable(t *testing.T) {
 	a, ownZero := newPod("a"), newPod("a", ownGrace(0))
 	noGrace := newPod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })
 	going := func(ago time.Duration, seconds int64) *corev1.Pod { return newPod("a", deletedFor(ago, seconds)) }
-	due, early := going(92*time.Second, 30), going(time.Hour, 30)
+	halfHour, due, early := going(30*time.Minute, 3600), going(92*time.Second, 30), going(time.Hour, 30)
+	since := func(node *corev1.Node, started time.Duration) Situation {
+		return Situation{Node: node, StartedAt: noon.Add(-started)}
+	}
 	silent, off := Situation{Node: silentFor(time.Hour)}, Situation{PoweredOff: true}
 	lately, lastly := Situation{Node: silentFor(299 * time.Second)}, Situation{Node: silentFor(300 * time.Second)}
+	hour := silentFor(time.Hour)
 	govern(t, map[string]governed{
-		"the zero policy has no opinion":                  {Policy{}, Situation{Node: silentFor(time.Hour), PoweredOff: true}, a, own},
+		"the zero policy has no opinion":                  {Policy{}, Situation{Node: hour, PoweredOff: true}, a, own},
 		"the zero policy waits for terminating pods":      {Policy{}, silent, early, waits},
 		"a Node that is not ready answers":                {table, Situation{Node: readyNode(corev1.ConditionFalse, time.Hour)}, a, own},
 		"a Node without the condition answers":            {table, Situation{Node: &corev1.Node{}}, a, own},
@@ -86,11 +90,19 @@ func TestPolicyUnreachable(t *testing.T) {
 		"not what all others get":                         {graces, silent, a, second},
 		"a pod with grace 0 of its own gets a second":     {table, silent, ownZero, second},
 		"a termination that has just begun is waited for": {table, silent, going(time.Minute, 3600), waits},
+		"and over like one of a second":                   {table, since(hour, 2*time.Minute), going(62*time.Second, 3600), skipped},
+		"an hour counts from when it is silent":           {table, since(silentFor(5*time.Minute+61*time.Second), time.Hour), halfHour, waits},
+		"and is over a second later":                      {table, since(silentFor(5*time.Minute+62*time.Second), time.Hour), halfHour, skipped},
+		"and from when the drain began":                   {table, since(hour, 61*time.Second), halfHour, waits},
+		"to be over a minute and a second later":          {table, since(hour, 62*time.Second), halfHour, skipped},
+		"a huge grace period does not wrap":               {table, since(hour, 0), going(0, 1<<62), waits},
 		"a short one too":                                 {table, silent, going(30*time.Second, 1), waits},
 		"a deletion without a grace period is left":       {table, silent, noGrace, waits},
 		"a minute after its time a pod is skipped":        {table, silent, due, skipped},
 		"another time may be asked for":                   {long, silent, due, waits},
 		"off: deleted with a second of grace":             {table, Situation{Node: silentFor(time.Minute), PoweredOff: true}, a, deleted},
+		"off: an hour of grace is not waited for": {table, Situation{PoweredOff: true, StartedAt: noon.Add(-time.Hour)},
+			going(62*time.Second, 3600), skipped},
 		"off counts even before the Node is silent": {table, Situation{Node: readyNode(corev1.ConditionTrue, time.Hour), PoweredOff: true}, a,
 			deleted},
 		"off: terminating pods are skipped in time": {table, off, due, skipped},

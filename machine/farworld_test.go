@@ -46,7 +46,9 @@ type far struct {
 	unread  bool // Nodes can neither be listed nor watched
 	version string
 
-	unserved map[string]bool // kinds that are not served, by resource
+	noJSONPatch bool            // as Cluster API's in-memory server
+	unserved    map[string]bool // kinds that are not served, by resource
+	jsonPatches int
 }
 
 func newFar(seed uint64) *far {
@@ -70,6 +72,9 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusNotFound, Body: io.NopCloser(strings.NewReader("404 page not found\n")), Request: req, Header: http.Header{},
 		}, nil
+	}
+	if f.refusesPatch(req) {
+		return &http.Response{StatusCode: http.StatusUnsupportedMediaType, Body: http.NoBody, Request: req, Header: http.Header{}}, nil
 	}
 	if unread && req.URL.Path == "/api/v1/nodes" && req.URL.Query().Get("limit") != "1" {
 		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: req, Header: http.Header{}}, nil
@@ -98,6 +103,16 @@ func (f *far) withoutKinds(response *http.Response) (*http.Response, error) {
 	}
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return response, nil
+}
+
+func (f *far) refusesPatch(req *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.noJSONPatch || req.Header.Get("Content-Type") != string(types.JSONPatchType) {
+		return false
+	}
+	f.jsonPatches++
+	return true
 }
 
 func (f *far) up() {

@@ -238,6 +238,24 @@ func providerIDOf(m *unstructured.Unstructured) string {
 	return id
 }
 
+func TestAClusterWithoutJSONPatchHasItsNodesLabelled(t *testing.T) {
+	server := newFar(1)
+	server.noJSONPatch = true
+	server.up()
+	f := newFarWorld(t, machine.Options{}, map[string]*far{"prod": server})
+	m := f.provisionedIn("prod", "m", "fake://x/1")
+	f.Change(m, func(m *unstructured.Unstructured) { m.SetLabels(map[string]string{"node.cluster.x-k8s.io/pool": "a"}) })
+	f.joins(server, "n", "fake://x/1")
+	f.conditionIs(m, contract.ConditionReady, contract.ReasonReady)
+	f.Until("the label on the Node", func() bool { return f.nodeIn(server, "n").Labels["node.cluster.x-k8s.io/pool"] == "a" })
+	f.Remove(m)
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if server.jsonPatches == 0 {
+		t.Error("want JSON patches, which are refused")
+	}
+}
+
 func TestAClusterWithoutVolumesHasItsNodesFoundAndIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, unserved := range map[string][]string{

@@ -63,7 +63,7 @@ func floors() []floor {
 		{name: "2 reach", packages: []string{"noderef/cluster", "drain/runner", "contract/pass", "internal/external", "internal/patch",
 			"internal/instance", "internal/engine", "internal/children"},
 			uses:    []string{"0 decide", "1 ports", "2 reach"},
-			outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},
+			outside: append(clients(), "gopkg.in/evanphx/json-patch.v4"), not: []string{"testing"}, unlinked: []string{kubectl}},
 		{name: "3 reconcile", packages: []string{"machine", "machine/inframachine", "machine/remediation", "machineset",
 			"machineset/deployment", "machineset/guard", "machinepool"},
 			uses: []string{"0 decide", "1 ports", "2 reach"}, outside: clients(), not: []string{"testing"}, unlinked: []string{kubectl}},

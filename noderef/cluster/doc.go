@@ -3,8 +3,8 @@
 //
 // # Usage
 //
-// [New] takes an [Access], which returns how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets, and an
-// [AccessFunc] covers everything else, with [ParseKubeconfig]. Options.Setup prepares each new connection, for example with a Node
+// [New] takes an [Access], which returns how to reach a cluster: [SecretsFromManager] reads Cluster API's kubeconfig Secrets,
+// [SecretLayout] your own, and [AccessFunc] covers everything else. Options.Setup prepares each new connection, for example with a Node
 // index on its cache, and its result is in every [View]. Add the [Clusters] to a manager, call [Clusters.Get] in every pass, and watch
 // [Clusters.Source] for changes.
 //
@@ -31,6 +31,7 @@
 //     a client certificate changed, the connection continues, with its caches and its Value, and no Machine is enqueued: later requests use
 //     the new credentials, and current watches continue until they end. When the Secret is deleted, the connection and all its requests
 //     end.
+//   - To a server that does not support JSON Patch, such as Cluster API's in-memory one, the client of a View sends merge patches.
 //   - Nodes of another cluster are not taken for the missing ones of this cluster: [Workload.Recognize] compares the UID of the namespace
 //     kube-system with the UID recorded on an object. This requires [ConnectionPolicyRules] for the user of the kubeconfig.
 //   - "Not connected" is an error that matches [ErrNotConnected], with the name of the cluster and a remedy. It is never reported as "the

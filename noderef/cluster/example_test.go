@@ -71,6 +71,16 @@ func (s selfHosted) Target(ctx context.Context, key types.NamespacedName) (clust
 	return s.Secrets.Target(ctx, key)
 }
 
+// Kubeconfigs are in Secrets of one's own, such as access.prod with the key config.
+func ExampleSecretLayout() {
+	_ = func(mgr ctrl.Manager) (cluster.Access, error) {
+		layout := cluster.SecretLayout{Prefix: "access.", Key: "config", Label: "example.com/access"}
+		return layout.FromManager(mgr)
+	}
+	_ = cluster.SecretLayout{Suffix: ".kubeconfig"} // or prod.kubeconfig, with the key and the label of Cluster API
+	// Output:
+}
+
 // Nothing is known of a cluster that was never asked for; the answer comes at once all the same.
 func ExampleClusters_Get() {
 	clusters, err := cluster.New(cluster.Options[struct{}]{

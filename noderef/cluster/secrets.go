@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,12 +24,29 @@ import (
 // KubeconfigKey is the key of the kubeconfig in the data of Cluster API's kubeconfig Secrets (contract of control plane providers).
 const KubeconfigKey = "value"
 
-// suffix follows the name of the cluster in the name of its Secret.
-const suffix = "-kubeconfig"
+// SecretLayout is the format of the kubeconfig Secrets, which are in the namespaces of their clusters. Empty fields default to the format
+// of Cluster API.
+type SecretLayout struct {
+	// Prefix and Suffix surround the name of the cluster in the name of the Secret. If both are empty, the Suffix is -kubeconfig.
+	Prefix, Suffix string
+	// Key is the key of the kubeconfig in the Secret's data; default [KubeconfigKey].
+	Key string
+	// Label is a label key of the Secrets: changes of Secrets without it are ignored. Default [contract.ClusterNameLabel].
+	Label string
+}
+
+func (l SecretLayout) complete() SecretLayout {
+	if l.Prefix == "" && l.Suffix == "" {
+		l.Suffix = "-kubeconfig"
+	}
+	l.Key, l.Label = cmp.Or(l.Key, KubeconfigKey), cmp.Or(l.Label, contract.ClusterNameLabel)
+	return l
+}
 
 // Secrets is an [Access] that reads kubeconfig Secrets. It watches metadata only. It reads the Secret when a connection is created, and
 // does not retain it. It ignores the Secret's type, as Cluster API does. It is safe for concurrent use.
 type Secrets struct {
+	layout    SecretLayout
 	informers cache.Informers // of the metadata of Secrets
 	reader    client.Reader   // without a cache, so that no kubeconfig stays in memory
 }
@@ -38,12 +56,20 @@ var (
 	_ notifier = (*Secrets)(nil)
 )
 
-// SecretsFromManager returns an Access that reads Cluster API's kubeconfig Secrets in the manager's cluster: NAME-kubeconfig in the namespace
-// of the cluster, with the label [contract.ClusterNameLabel]. It adds a cache to the manager with only the metadata of the Secrets with the
-// label, in the given namespaces or, if there are none, in all. It needs permission to get, list and watch Secrets there.
+// SecretsFromManager returns an Access that reads Cluster API's kubeconfig Secrets. See [SecretLayout.FromManager].
 func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error) {
-	labelled, _ := labels.Parse(contract.ClusterNameLabel) // a valid key
-	only := map[string]cache.Config{}                      // none means all
+	return SecretLayout{}.FromManager(mgr, namespaces...)
+}
+
+// FromManager returns an Access that reads Secrets of the manager's cluster. It adds a cache to the manager with only the metadata of the
+// Secrets with the label, in the given namespaces or, if there are none, in all. It needs permission to get, list and watch Secrets there.
+func (l SecretLayout) FromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error) {
+	l = l.complete()
+	labelled, err := labels.Parse(l.Label)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig secrets: label: %w", err)
+	}
+	only := map[string]cache.Config{} // none means all
 	for _, namespace := range namespaces {
 		only[namespace] = cache.Config{}
 	}
@@ -61,25 +87,25 @@ func SecretsFromManager(mgr ctrl.Manager, namespaces ...string) (*Secrets, error
 	if err := mgr.Add(metadata); err != nil {
 		return nil, fmt.Errorf("kubeconfig secrets: adding their cache to the manager: %w", err)
 	}
-	return &Secrets{informers: metadata, reader: mgr.GetAPIReader()}, nil
+	return &Secrets{layout: l, informers: metadata, reader: mgr.GetAPIReader()}, nil
 }
 
 // Target implements [Access] with one read of the Secret.
 func (s *Secrets) Target(ctx context.Context, cluster types.NamespacedName) (Target, error) {
-	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + suffix}
+	key := types.NamespacedName{Namespace: cluster.Namespace, Name: s.layout.Prefix + cluster.Name + s.layout.Suffix}
 	var secret corev1.Secret
 	err := s.reader.Get(ctx, key, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		return Target{}, fmt.Errorf(
 			"%w: Secret %s does not exist; its control plane provider creates it, or you do, with label %s=%s and data key %s",
-			ErrNoKubeconfig, key, contract.ClusterNameLabel, cluster.Name, KubeconfigKey)
+			ErrNoKubeconfig, key, s.layout.Label, cluster.Name, s.layout.Key)
 	case err != nil:
 		return Target{}, fmt.Errorf("reading Secret %s: %w", key, err)
 	}
-	kubeconfig, found := secret.Data[KubeconfigKey]
+	kubeconfig, found := secret.Data[s.layout.Key]
 	if !found {
-		return Target{}, fmt.Errorf("%w: Secret %s has no data key %q", errInvalidKubeconfig, key, KubeconfigKey)
+		return Target{}, fmt.Errorf("%w: Secret %s has no data key %q", errInvalidKubeconfig, key, s.layout.Key)
 	}
 	config, err := ParseKubeconfig(kubeconfig)
 	if err != nil {
@@ -99,13 +125,13 @@ func (s *Secrets) notify(ctx context.Context, changed func(cluster types.Namespa
 	if err != nil {
 		return fmt.Errorf("kubeconfig secrets: metadata informer: %w", err)
 	}
-	report := func(obj any) {
-		if cluster, ok := clusterOfSecret(obj); ok {
+	tell := func(obj any) {
+		if cluster, ok := s.layout.clusterOf(obj); ok {
 			changed(cluster)
 		}
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: report, UpdateFunc: func(_, now any) { report(now) }, DeleteFunc: report,
+		AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: tell,
 	})
 	if err != nil {
 		return fmt.Errorf("kubeconfig secrets: handler: %w", err)
@@ -114,13 +140,14 @@ func (s *Secrets) notify(ctx context.Context, changed func(cluster types.Namespa
 	return nil
 }
 
-// clusterOfSecret returns the cluster of a Secret, by the Secret's name.
-func clusterOfSecret(obj any) (types.NamespacedName, bool) {
+// clusterOf returns the cluster of a Secret, by the Secret's name.
+func (l SecretLayout) clusterOf(obj any) (types.NamespacedName, bool) {
 	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return types.NamespacedName{}, false
 	}
 	namespace, secret, _ := strings.Cut(key, "/")
-	name, ends := strings.CutSuffix(secret, suffix)
-	return types.NamespacedName{Namespace: namespace, Name: name}, ends && name != ""
+	name, begins := strings.CutPrefix(secret, l.Prefix)
+	name, ends := strings.CutSuffix(name, l.Suffix)
+	return types.NamespacedName{Namespace: namespace, Name: name}, begins && ends && name != ""
 }

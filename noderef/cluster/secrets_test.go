@@ -78,7 +78,7 @@ func (v *vault) remove() *metav1.PartialObjectMetadata {
 
 func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 	v, s := newVault(t), newAPIServer(t)
-	secrets := &Secrets{informers: v.cache, reader: v}
+	secrets := &Secrets{layout: SecretLayout{}.complete(), informers: v.cache, reader: v}
 	w := newWorld(t, Options[*nodes]{Access: secrets})
 
 	err := w.becomes(keyA, ReasonNoKubeconfig)
@@ -137,31 +137,45 @@ func TestAClusterFollowsItsKubeconfigSecret(t *testing.T) {
 func TestAnUnsafeSecretIsNamed(t *testing.T) {
 	v := newVault(t)
 	v.write("u1", map[string][]byte{KubeconfigKey: []byte(kubeconfigWith("server: https://example.com", "exec: {command: x}"))}, nil)
-	secrets := &Secrets{informers: v.cache, reader: v}
+	secrets := &Secrets{layout: SecretLayout{}.complete(), informers: v.cache, reader: v}
 	_, err := secrets.Target(t.Context(), keyA)
 	require.ErrorIs(t, err, ErrUnsafeKubeconfig)
 	require.ErrorContains(t, err, "Secret default/a-kubeconfig")
 }
 
 func TestOnlyKubeconfigSecretsConcernACluster(t *testing.T) {
+	own := SecretLayout{Prefix: "access.", Key: "config", Label: "example.com/access"}
 	tests := map[string]struct {
-		obj  any
-		want string
+		layout SecretLayout
+		obj    any
+		want   string
 	}{
-		"a kubeconfig":          {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig"}, want: "n/c"},
-		"of a dashed name":      {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig-kubeconfig"}, want: "n/c-kubeconfig"},
-		"a tombstone":           {obj: toolscache.DeletedFinalStateUnknown{Key: "n/c-kubeconfig"}, want: "n/c"},
-		"another Secret":        {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-ca"}},
-		"the suffix alone":      {obj: &metav1.ObjectMeta{Namespace: "n", Name: "-kubeconfig"}},
-		"something else at all": {obj: "x"},
+		"a kubeconfig":            {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig"}, want: "n/c"},
+		"of a dashed name":        {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig-kubeconfig"}, want: "n/c-kubeconfig"},
+		"a tombstone":             {obj: toolscache.DeletedFinalStateUnknown{Key: "n/c-kubeconfig"}, want: "n/c"},
+		"another Secret":          {obj: &metav1.ObjectMeta{Namespace: "n", Name: "c-ca"}},
+		"the suffix alone":        {obj: &metav1.ObjectMeta{Namespace: "n", Name: "-kubeconfig"}},
+		"something else at all":   {obj: "x"},
+		"an own layout":           {own, &metav1.ObjectMeta{Namespace: "n", Name: "access.c"}, "n/c"},
+		"another layout than own": {own, &metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig"}, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, ok := clusterOfSecret(tc.obj)
+			got, ok := tc.layout.complete().clusterOf(tc.obj)
 			require.Equal(t, tc.want != "", ok)
 			if ok {
 				require.Equal(t, tc.want, got.String())
 			}
 		})
 	}
+}
+
+func TestAnOwnLayoutKeepsNotifications(t *testing.T) {
+	v, s := newVault(t), newAPIServer(t)
+	layout := SecretLayout{Suffix: "-kubeconfig", Key: "config", Label: "example.com/access"}
+	w := newWorld(t, Options[*nodes]{Access: &Secrets{layout: layout.complete(), informers: v.cache, reader: v}})
+	err := w.becomes(keyA, ReasonNoKubeconfig)
+	require.ErrorContains(t, err, "with label example.com/access=a and data key config")
+	v.Add(v.write("u1", map[string][]byte{"config": s.kubeconfig("t1")}, nil))
+	w.connected(keyA) // the clock stands: nothing was polled
 }

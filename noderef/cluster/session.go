@@ -130,6 +130,7 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 		c.Cache.HTTPClient = s.caches
 		c.Cache.Scheme, c.Cache.Mapper = nil, nil // ctrlcluster.New sets those of the cluster
 		c.Cache.ReaderFailOnMissingInformer = true
+		c.NewClient = newPatcher
 		c.Cache.DefaultWatchErrorHandler = l.watchErrors(s)
 		c.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 			slow, err := cache.New(config, options)
