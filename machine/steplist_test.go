@@ -77,7 +77,7 @@ func stepLists(t *testing.T) []*stepList {
 		before.steps = machine.Steps().InsertBefore(step.Name, before.looks(step.Closing))
 		after.steps = machine.Steps().InsertAfter(step.Name, after.looks(step.Closing))
 		if step.Name == machine.StepRemoveFinalizer {
-			after.refused = "step own stands behind remove-finalizer"
+			after.refused = "step own is after remove-finalizer"
 		}
 	}
 	return all

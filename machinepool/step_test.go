@@ -40,10 +40,10 @@ func TestAListWithoutAStepThatKeepsAPoolSafeIsRefused(t *testing.T) {
 func TestAStepThatPrecedesTheStepsOfPoolsMustKeepTheirOrder(t *testing.T) {
 	steps := Steps()
 	steps[0], steps[1] = steps[1], steps[0]
-	require.ErrorContains(t, checkSteps(steps), "step paused stands behind finalizer")
+	require.ErrorContains(t, checkSteps(steps), "step paused is after finalizer")
 	own := Step{Name: "own", On: engine.InDeletion, Run: acts(func(*Scope, context.Context) error { return nil })}
 	late := Steps().InsertAfter(StepRemoveFinalizer, own)
-	require.ErrorContains(t, checkSteps(late), "step own stands behind remove-finalizer")
+	require.ErrorContains(t, checkSteps(late), "step own is after remove-finalizer")
 	replaced := Steps().Replace(StepDeleteNodes, Step{Name: StepDeleteNodes, On: engine.InDeletion, Run: own.Run})
 	require.NoError(t, checkSteps(replaced))
 	running := Steps().Replace(StepPaused, Step{Name: StepPaused, On: engine.InRunning, Run: own.Run})

@@ -49,8 +49,8 @@ func FreezeStep(o FreezeOptions) Step {
 		}
 		verdict := scale.Overshoot(facts)
 		s.env.memory.Of(s.State.Key, s.State.UID).Mark = verdict.Mark
-		asked := scale.AsksToUnfreeze(s.env.kinds.Set.GVK.Group, &s.State.Metadata)
-		s.machines.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, asked)
+		requested := scale.UnfreezeRequested(s.env.kinds.Set.GVK.Group, &s.State.Metadata)
+		s.machines.Freeze(&s.Update.ReplicatedUpdate, facts.Freezing, verdict, requested)
 		result := Result{Checkpoint: verdict.Action != scale.Keep}
 		if facts.Freezing != scale.NotFrozen {
 			result.RequeueAfter = o.Period
@@ -63,7 +63,7 @@ func FreezeStep(o FreezeOptions) Step {
 func (s *Scope) freezeFacts(ctx context.Context, o FreezeOptions) (scale.FreezeFacts, error) {
 	group := s.env.kinds.Set.GVK.Group
 	facts := scale.FreezeFacts{
-		Freezing: scale.FreezingOf(group, &s.State.Metadata, s.Stored), Unfreeze: scale.AsksToUnfreeze(group, &s.State.Metadata),
+		Freezing: scale.FreezingOf(group, &s.State.Metadata, s.Stored), Unfreeze: scale.UnfreezeRequested(group, &s.State.Metadata),
 		Mark: s.env.memory.Of(s.State.Key, s.State.UID).Mark, Limits: o.Limits, Now: s.Now,
 	}
 	if desired, known := s.State.Replicas.Get(); known {
@@ -98,7 +98,7 @@ func (s *Scope) readDeployment(ctx context.Context, kind contract.MachineDeploym
 	if err := kind.Adapter.Read(obj, &d); err != nil { // a person has to correct it; the set is not changed
 		return nil //nolint:nilerr // the reconciler of deployments reports it
 	}
-	facts.Unfreeze = facts.Unfreeze || scale.AsksToUnfreeze(kind.GVK.Group, &d.Metadata)
+	facts.Unfreeze = facts.Unfreeze || scale.UnfreezeRequested(kind.GVK.Group, &d.Metadata)
 	if desired, known := d.Replicas.Get(); known { // an invalid surge counts as none
 		strategy, _ := rollout.Resolve(rollout.Type(d.RolloutType), d.MaxSurge, d.MaxUnavailable, int(max(desired, 0)))
 		facts.Ceiling = contract.Some(int(desired) + strategy.MaxSurge)

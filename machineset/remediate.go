@@ -37,11 +37,11 @@ func remediateStep(ctx context.Context, s *Scope) (Result, error) {
 	}
 	errs := make([]error, 0, len(d.Deferred)+len(d.Delete)+1)
 	for _, one := range d.Deferred { // the reason of a Machine that has recovered is obsolete
-		errs = append(errs, s.sayRemediated(ctx, one.UID, one.Reason, one.Message))
+		errs = append(errs, s.setRemediated(ctx, one.UID, one.Reason, one.Message))
 	}
 	var going []scale.Victim
 	for _, v := range d.Delete {
-		err := s.sayRemediated(ctx, v.UID, contract.ReasonMachineDeleting, "Machine is being deleted to be replaced")
+		err := s.setRemediated(ctx, v.UID, contract.ReasonMachineDeleting, "Machine is being deleted to be replaced")
 		if errs = append(errs, err); err == nil {
 			going = append(going, v)
 		}
@@ -86,14 +86,14 @@ func (s *Scope) remediationHolds(elsewhere bool, unreadable error) (holds []stri
 		holds = append(holds, refusedCreation(refused))
 	}
 	if slices.ContainsFunc(s.machines.Own, func(m member) bool { return m.Deleting.IsZero() && scale.Unreachable(m.State) }) {
-		holds = append(holds, "the workload cluster does not answer, as the condition NodeReady of Machines says")
+		holds = append(holds, "the workload cluster does not answer, as the condition NodeReady of Machines shows")
 	}
 	return holds
 }
 
-// sayRemediated sets the condition OwnerRemediated of a Machine, and removes it without a reason. The Machine is deleted only in the
+// setRemediated sets the condition OwnerRemediated of a Machine, and removes it without a reason. The Machine is deleted only in the
 // version that the write returns. A Machine that is gone is not an error.
-func (s *Scope) sayRemediated(ctx context.Context, uid types.UID, reason, message string) error {
+func (s *Scope) setRemediated(ctx context.Context, uid types.UID, reason, message string) error {
 	// every UID of a decision is that of a Machine of the set
 	m := s.machines.Own[slices.IndexFunc(s.machines.Own, func(m member) bool { return m.UID == uid })]
 	var set []metav1.Condition

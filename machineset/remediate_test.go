@@ -191,7 +191,7 @@ func TestNothingIsReplacedThatWouldNotComeBack(t *testing.T) {
 			change: func(w *world, _ *unstructured.Unstructured) {
 				other := w.machines()[1]
 				w.unreachable(&other)
-			}, says: "the workload cluster does not answer, as the condition NodeReady of Machines says"},
+			}, says: "the workload cluster does not answer, as the condition NodeReady of Machines shows"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

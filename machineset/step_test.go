@@ -49,9 +49,9 @@ func TestAListOfStepsThatIsNotSafeForASetIsRefused(t *testing.T) {
 		"Machines of one's own":       {replaced(machineset.StepMachines), "step machines is replaced, and step scale needs what it reads"},
 		"templates of one's own":      {replaced(machineset.StepTemplates), "step templates is replaced, and step scale needs what it reads"},
 		"a scaling of one's own":      {steps: replaced(machineset.StepScale)},
-		"another order":               {swapped, "step sync stands behind scale"},
+		"another order":               {swapped, "step sync is after scale"},
 		"a step behind the end of all": {append(machineset.Steps(), machineset.Step{Name: "own", On: engine.InDeletion, Run: run}),
-			"step own stands behind"},
+			"step own is after"},
 		"a step that the list has twice": {append(machineset.Steps(), machineset.Steps()[0]), `duplicate step "paused"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -53,12 +53,12 @@ func HasStatus(in []metav1.Condition, kind string, status metav1.ConditionStatus
 // such condition. A reason that metav1.Condition does not allow is moved to the message, because the API server rejects a whole status for
 // one invalid reason.
 func Mirror(kind string, ready contract.Opt[metav1.Condition], fallback metav1.Condition) metav1.Condition {
-	said, found := ready.Get()
+	c, found := ready.Get()
 	if !found {
 		return fallback
 	}
-	mirrored := Condition(kind, said.Status, said.Reason, said.Message)
-	mirrored.LastTransitionTime = said.LastTransitionTime
+	mirrored := Condition(kind, c.Status, c.Reason, c.Message)
+	mirrored.LastTransitionTime = c.LastTransitionTime
 	if mirrored.Status == metav1.ConditionTrue && mirrored.Reason == contract.ReasonNotReported {
 		mirrored.Reason = contract.ReasonReady
 	}
@@ -129,8 +129,8 @@ func Indented(message string) string {
 // the conditions. since must be stored between passes.
 func (s *Scope[S, U]) SpareUnread(isUnread func(metav1.Condition) bool, since *time.Time, grace time.Duration) {
 	spared := func(c metav1.Condition) bool {
-		said, found := Find(s.Stored, c.Type)
-		return found && said.Status != metav1.ConditionUnknown && isUnread(c)
+		stored, found := Find(s.Stored, c.Type)
+		return found && stored.Status != metav1.ConditionUnknown && isUnread(c)
 	}
 	if !slices.ContainsFunc(s.Asserted, spared) {
 		*since = time.Time{}
@@ -180,14 +180,14 @@ func Problems() []string {
 // NodeReady and NodeHealthy when the Node is gone, cause one event.
 func ConditionEvents(stored, written []metav1.Condition, problems []string) []Event {
 	var all []Event
-	told := map[string]bool{}
+	recorded := map[string]bool{}
 	for _, c := range written {
 		old, found := Find(stored, c.Type)
 		same := c.Reason + "\x00" + c.Message
-		if !slices.Contains(problems, c.Reason) || (found && old.Reason == c.Reason && old.Status == c.Status) || told[same] {
+		if !slices.Contains(problems, c.Reason) || (found && old.Reason == c.Reason && old.Status == c.Status) || recorded[same] {
 			continue
 		}
-		told[same] = true
+		recorded[same] = true
 		all = append(all, Event{corev1.EventTypeWarning, c.Reason, ActionReconcile, c.Type + ": " + c.Message})
 	}
 	return all

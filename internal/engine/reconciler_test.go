@@ -265,7 +265,7 @@ func TestStepsThatCannotRunAreRefused(t *testing.T) {
 	}
 	steps := standard()
 	steps[0], steps[1] = steps[1], steps[0]
-	require.ErrorContains(t, engine.CheckSteps(steps, standard()), "step paused stands behind finalizer")
+	require.ErrorContains(t, engine.CheckSteps(steps, standard()), "step paused is after finalizer")
 }
 
 func TestAStepThatFailsEndsADeletionAndNotARunningPass(t *testing.T) {

@@ -30,7 +30,7 @@ func TestAListOfStepsThatIsNotSafeIsRefused(t *testing.T) {
 		"one more at the end":         {steps: append(standard(), closing)},
 		"the paused step and another": {steps: append(standard()[:1:1], own)},
 		"one that may run too late": {steps: late,
-			want: "step own stands behind remove-finalizer, and the Thing may be gone before it is done"},
+			want: "step own is after remove-finalizer, and the Thing may be gone before it is done"},
 		"no removal of the finalizer": {steps: standard()[:2], want: "no step remove-finalizer in InDeletion: a Thing would stay for ever"},
 		"no finalizer for a step that acts": {steps: acting, standard: append(standard(), acting[1]),
 			want: "no step finalizer in InRunning: a Thing could vanish"},

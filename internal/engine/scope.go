@@ -168,12 +168,12 @@ func (s *Scope[S, U]) ReadCluster(ctx context.Context) {
 // StopIfPaused applies DecidePause, and returns a Result that stops the pass of an object that is paused, or may be. Otherwise it sets
 // Paused to False. The error is that of the lookup of the Cluster.
 func (s *Scope[S, U]) StopIfPaused() (Result, error) {
-	said, ends := DecidePause(s.frame.Kind.GVK.Kind, s.Common(), s.Cluster, s.ClusterErr != nil)
+	paused, ends := DecidePause(s.frame.Kind.GVK.Kind, s.Common(), s.Cluster, s.ClusterErr != nil)
 	if !ends {
-		s.Assert(said)
+		s.Assert(paused)
 		return Result{}, nil
 	}
-	result := s.Pause(said.Status, said.Reason, said.Message)
+	result := s.Pause(paused.Status, paused.Reason, paused.Message)
 	if s.ClusterErr != nil {
 		return result, fmt.Errorf("read Cluster %s: %w", s.ClusterKey(), s.ClusterErr)
 	}
@@ -254,8 +254,8 @@ func (s *Scope[S, U]) JoinCluster(ctx context.Context, adoptedBy ...string) erro
 // ends. failed: the Cluster could not be looked up, and the error is retried. An object is paused while it or its Cluster requests it, even
 // while it is being deleted. A Cluster that was not read may be paused. An object whose Cluster does not exist is not reconciled, but can
 // be deleted: no Cluster is left that could pause it. Rule: contract page "Paused".
-func DecidePause(kind string, object contract.Common, cluster external.ClusterView, failed bool) (said metav1.Condition, ends bool) {
-	say := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+func DecidePause(kind string, object contract.Common, cluster external.ClusterView, failed bool) (paused metav1.Condition, ends bool) {
+	is := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return Condition(contract.ConditionPaused, status, reason, message)
 	}
 	var causes []string
@@ -268,16 +268,16 @@ func DecidePause(kind string, object contract.Common, cluster external.ClusterVi
 	unread := cluster.Presence == external.Unread || cluster.Presence == external.KindMissing
 	switch {
 	case len(causes) > 0:
-		return say(metav1.ConditionTrue, contract.ReasonPaused, strings.Join(causes, ", ")), true
+		return is(metav1.ConditionTrue, contract.ReasonPaused, strings.Join(causes, ", ")), true
 	case unread && !failed && cluster.Problem != (external.Problem{}):
-		return say(metav1.ConditionUnknown, cluster.Problem.Reason, cluster.Problem.Message), true
+		return is(metav1.ConditionUnknown, cluster.Problem.Reason, cluster.Problem.Message), true
 	case unread || failed:
 		return metav1.Condition{}, true
 	case cluster.Presence == external.Absent && object.Deleting.IsZero():
-		return say(metav1.ConditionUnknown, contract.ReasonClusterDoesNotExist, fmt.Sprintf(
+		return is(metav1.ConditionUnknown, contract.ReasonClusterDoesNotExist, fmt.Sprintf(
 			"Cluster %s/%s does not exist: create it, or delete the %s", object.Key.Namespace, object.ClusterName, kind)), true
 	}
-	return say(metav1.ConditionFalse, contract.ReasonNotPaused, ""), false
+	return is(metav1.ConditionFalse, contract.ReasonNotPaused, ""), false
 }
 
 // Set changes a value of a state and records that in the update, unless it has the value already.

@@ -141,7 +141,7 @@ func CheckSteps[P any](steps, standard []Step[P]) error {
 	for _, s := range steps {
 		i := Position(standard, s.Name, InBoth)
 		if i >= 0 && i < last {
-			errs = append(errs, fmt.Errorf("step %s stands behind %s: keep the steps of Steps in their order", s.Name, before))
+			errs = append(errs, fmt.Errorf("step %s is after %s: keep the steps of Steps in their order", s.Name, before))
 		}
 		if i > last {
 			last, before = i, s.Name
@@ -243,7 +243,7 @@ func checkFinalizer[P any](steps, standard []Step[P], kind string, rules Safety)
 	}
 	for i, s := range steps {
 		if releases >= 0 && i > releases && s.On&InDeletion != 0 && !s.Closing {
-			errs = append(errs, fmt.Errorf("step %s stands behind %s, and the %s may be gone before it is done: put it in front, or set Closing",
+			errs = append(errs, fmt.Errorf("step %s is after %s, and the %s may be gone before it is done: put it in front, or set Closing",
 				s.Name, rules.Release, kind))
 		}
 	}

@@ -190,7 +190,7 @@ func TestWhoReplacesABrokenOutdatedMachine(t *testing.T) {
 					old := &set{Child: children.Child[contract.MachineSetState]{State: state, Metadata: &state.Metadata}}
 					s := &Scope{facts: rollout.Facts{Strategy: rollout.Strategy{Type: strategy}}, observed: []*set{old}}
 					s.State.RolloutPaused, s.facts.Paused = is.paused, is.paused || is.frozen
-					s.plan.Stands, s.plan.Current.UID = is.blocked || s.facts.Paused, current
+					s.plan.Stalled, s.plan.Current.UID = is.blocked || s.facts.Paused, current
 					got := s.limits("old").String()
 					limits, err := scale.LimitsOf(&contract.Metadata{Annotations: map[string]string{scale.LimitsAnnotation: got}}, true)
 					require.NoError(t, err)

@@ -21,9 +21,9 @@ func FreezeStep() Step {
 			return engine.Result{}, nil
 		}
 		group, frozen := s.env.kinds.Deployment.GVK.Group, s.frozenSets()
-		freezing, asked := scale.FreezingOf(group, &s.State.Metadata, s.Stored), scale.AsksToUnfreeze(group, &s.State.Metadata)
-		verdict := scale.FollowFreeze(freezing, asked, frozen)
-		s.children.Freeze(&s.Update.ReplicatedUpdate, freezing, verdict, asked && len(frozen) == 0)
+		freezing, requested := scale.FreezingOf(group, &s.State.Metadata, s.Stored), scale.UnfreezeRequested(group, &s.State.Metadata)
+		verdict := scale.FollowFreeze(freezing, requested, frozen)
+		s.children.Freeze(&s.Update.ReplicatedUpdate, freezing, verdict, requested && len(frozen) == 0)
 		return engine.Result{Checkpoint: verdict.Action != scale.Keep}, nil
 	}}
 }

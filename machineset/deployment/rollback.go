@@ -22,8 +22,8 @@ var ErrRevision = errors.New("cannot roll back")
 // revision that does not exist, it records an event and removes the request too, as Kubernetes' Deployments did. It waits while the rollout
 // is paused. The reasons of events are those of Kubernetes' Deployments.
 func rollbackStep(ctx context.Context, s *Scope) (engine.Result, error) {
-	revision, asked := s.State.RollbackTo.Get()
-	if !asked || s.State.RolloutPaused || s.env.frame.Writer.Behind(s.Object) {
+	revision, requested := s.State.RollbackTo.Get()
+	if !requested || s.State.RolloutPaused || s.env.frame.Writer.Behind(s.Object) {
 		return engine.Result{}, nil
 	}
 	target, err := revisionOf(s.observed, revision)

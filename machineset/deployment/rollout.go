@@ -90,7 +90,7 @@ func (m *set) isBlocked() bool {
 }
 
 // goesOn reports whether the rollout deletes outdated Machines, or lets others delete them.
-func (s *Scope) goesOn() bool { return !s.facts.Paused && !s.plan.Stands }
+func (s *Scope) goesOn() bool { return !s.facts.Paused && !s.plan.Stalled }
 
 // limits returns the limits for a set's replacement of marked Machines. While another set has Machines, or may get some, it replaces no
 // available one, because the rollout counts all of them. The same applies to a set with fewer Machines than the deployment wants, as when
@@ -190,7 +190,7 @@ func (s *Scope) carryOut(ctx context.Context) (engine.Result, error) {
 	if current, err := s.confirmed(ctx); err != nil || !current {
 		return engine.Result{}, err
 	}
-	if sees, err := s.seesMachines(ctx); err != nil || !sees {
+	if current, err := s.confirmMachines(ctx); err != nil || !current {
 		return engine.Result{}, err
 	}
 	// If a set is lowered while a Machine still has its mark, the set would delete that Machine.

@@ -36,8 +36,8 @@ type Scope struct {
 	facts   rollout.Facts // what plan was decided by
 	plan    rollout.Decision
 	planned bool
-	// asked: the Machines were listed from the API server in this pass. sees: the cache has them in the same state.
-	asked, sees bool
+	// listed: the Machines were listed from the API server in this pass. current: the cache has them in the same state.
+	listed, current bool
 }
 
 // recollection is the memory of a process about one deployment between passes. Losing it costs time and reads, never correctness.

@@ -34,14 +34,14 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 	return s.mem.confirmed, nil
 }
 
-// seesMachines confirms with the API server, once in a pass and before a plan is carried out, that the cache has the Machines of the sets
+// confirmMachines confirms with the API server, once in a pass and before a plan is carried out, that the cache has the Machines of the sets
 // in the same state: existing Machines must count, and Machines that have moved must not be created again. Their marks count too:
 // cluster-autoscaler marks a Machine and then lowers the replicas, and the cache of deployments may show the second write before the cache
 // of Machines shows the first. It reports false when the cache is behind, after which the pass is repeated soon, and when that lasts, which
 // holds the deployment.
-func (s *Scope) seesMachines(ctx context.Context) (bool, error) {
-	if s.asked {
-		return s.sees, nil
+func (s *Scope) confirmMachines(ctx context.Context) (bool, error) {
+	if s.listed {
+		return s.current, nil
 	}
 	live := map[types.UID]*metav1.PartialObjectMetadata{}
 	err := s.env.machines.EachLive(ctx, s.State.Key.Namespace, func(m *metav1.PartialObjectMetadata) { live[m.UID] = m })
@@ -68,6 +68,6 @@ func (s *Scope) seesMachines(ctx context.Context) (bool, error) {
 	if message != "" {
 		s.plan.Blocked = append(s.plan.Blocked, "no set is scaled: "+message)
 	}
-	s.asked, s.sees = true, shows
+	s.listed, s.current = true, shows
 	return shows, nil
 }

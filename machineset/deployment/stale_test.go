@@ -95,9 +95,9 @@ func TestStaleMachines(t *testing.T) {
 		t.Parallel()
 		s := newStale(t, "a", "b", "c")
 		s.mark("b")
-		sees, err := s.seesMachines(t.Context())
+		current, err := s.confirmMachines(t.Context())
 		require.NoError(t, err)
-		require.False(t, sees)
+		require.False(t, current)
 		require.Empty(t, s.now("a").GetAnnotations())
 	})
 	t.Run("a plan waits until the cache shows what the process has written to a Machine", func(t *testing.T) {

@@ -204,20 +204,20 @@ func (s *Scope) lastChange(stored string) time.Time {
 }
 
 // heldSets returns what the sets of the deployment wait for: that they are resumed, or the messages of their conditions.
-func (s *Scope) heldSets() (said []string) {
+func (s *Scope) heldSets() (texts []string) {
 	for _, one := range s.observed {
 		name := s.env.kinds.Set.GVK.Kind + " " + one.Key.Name
 		if one.Paused() && (len(one.machines) > 0 || one.State.Replicas.Or(0) > 0) {
-			said = append(said, name+" is paused")
+			texts = append(texts, name+" is paused")
 			continue
 		}
 		for _, kind := range []string{contract.ConditionScalingUp, contract.ConditionScalingDown} {
 			c, _ := engine.Find(one.State.Conditions, kind)
-			would := kind == contract.ConditionScalingUp && one.UID == s.plan.Current.UID && s.plan.Stands && one.isBlocked()
+			would := kind == contract.ConditionScalingUp && one.UID == s.plan.Current.UID && s.plan.Stalled && one.isBlocked()
 			if (c.Status == metav1.ConditionTrue || would) && c.Reason != contract.ReasonScalingUp && c.Reason != contract.ReasonScalingDown {
-				said = append(said, name+":"+engine.Indented(c.Message))
+				texts = append(texts, name+":"+engine.Indented(c.Message))
 			}
 		}
 	}
-	return said
+	return texts
 }

@@ -73,7 +73,7 @@ func checkSteps(steps []Step) error {
 			{Step: StepRollout, Needs: StepSets, Why: "MachineSets are created although others exist"},
 			{Step: StepRollout, Needs: StepTemplates, Why: "MachineSets are created whose templates do not exist"},
 			{Step: StepUpToDate, Needs: StepSets, Why: "no Machine is known"},
-			{Step: StepHistory, Needs: StepRollout, Why: "it deletes what the plan says"},
+			{Step: StepHistory, Needs: StepRollout, Why: "it deletes what the plan has"},
 			{Step: StepRemoveFinalizer, Needs: StepDeleteSets, Why: "MachineSets of a deployment in deletion stay, and the deployment with them"},
 		},
 	})

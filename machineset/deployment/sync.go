@@ -99,8 +99,8 @@ func lasts(err error) bool {
 // keepsFromCreating reports whether a set may not create Machines: an outdated set would create Machines again that users delete. While the
 // rollout does not continue, it may replace lost Machines, unless they have moved.
 func (s *Scope) keepsFromCreating(one *set) bool {
-	stands := s.State.RolloutPaused || s.plan.Stands && !s.facts.Paused
-	return one.UID != s.plan.Current.UID && s.facts.Strategy.Type != rollout.RollingUpdate && !stands || s.inPlace() && one.lacks()
+	stalled := s.State.RolloutPaused || s.plan.Stalled && !s.facts.Paused
+	return one.UID != s.plan.Current.UID && s.facts.Strategy.Type != rollout.RollingUpdate && !stalled || s.inPlace() && one.lacks()
 }
 
 func (s *Scope) syncSet(ctx context.Context, one *set) error {
@@ -115,7 +115,7 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 	}
 	keeps := s.keepsFromCreating(one)
 	if !keeps && s.inPlace() && one.Annotations[disableCreateAnnotation] == "true" { // a Machine may have moved away, which is not shown yet
-		if sees, err := s.seesMachines(ctx); err != nil || !sees {
+		if current, err := s.confirmMachines(ctx); err != nil || !current {
 			return cmp.Or(err, engine.ErrStale)
 		}
 	}

@@ -68,7 +68,7 @@ type Gate struct {
 // server is the state of one API server.
 type server struct {
 	reach reach
-	asked time.Time // when it was last probed
+	probed time.Time // when it was last probed
 	err   error
 	// none: there is no server to probe. wanted: Of was called since the last probe.
 	none, wanted bool
@@ -155,7 +155,7 @@ func (g *Gate) isDue(s server) bool {
 	if !s.none {
 		wait = s.reach.next(g.options.Period, g.options.Tolerance)
 	}
-	return s.asked.IsZero() || now.Before(s.asked) || !now.Before(s.asked.Add(wait))
+	return s.probed.IsZero() || now.Before(s.probed) || !now.Before(s.probed.Add(wait))
 }
 
 func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
@@ -179,9 +179,9 @@ func (g *Gate) probe(ctx context.Context, key types.NamespacedName) {
 	case key.Name != "" && errors.Is(err, cluster.ErrNoKubeconfig) && !s.wanted:
 		delete(g.servers, key) // nothing depends on the server now
 	case key.Name != "" && errors.Is(err, cluster.ErrNoKubeconfig):
-		g.servers[key] = server{asked: now, err: err, none: true}
+		g.servers[key] = server{probed: now, err: err, none: true}
 	default:
-		g.servers[key] = server{reach: s.reach.observe(err == nil, now, g.options.Tolerance), asked: now, err: err}
+		g.servers[key] = server{reach: s.reach.observe(err == nil, now, g.options.Tolerance), probed: now, err: err}
 	}
 }
 
@@ -229,7 +229,7 @@ func (g *Gate) closedFor(ctx context.Context, cluster types.NamespacedName) stri
 
 func closed(name string, s server) string {
 	if s.err == nil {
-		return name + " has not been asked yet"
+		return name + " has not been probed yet"
 	}
 	return fmt.Sprintf("%s has not answered since %s: %v", name, s.reach.downSince.UTC().Format(time.RFC3339), s.err)
 }

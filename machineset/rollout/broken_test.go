@@ -98,7 +98,7 @@ func TestABrokenOutdatedMachine(t *testing.T) {
 			got, waits := goes(d)
 			require.Equal(t, test.want, strings.Join(got, " "), "%+v", d)
 			require.Contains(t, waits, test.waits)
-			require.Equal(t, test.paused || test.cannot, d.Stands)
+			require.Equal(t, test.paused || test.cannot, d.Stalled)
 		})
 	}
 }

@@ -18,13 +18,13 @@ func Plan(f Facts) Decision {
 		return p.out
 	case p.receive():
 	case f.Paused:
-		p.out.Stands = true
+		p.out.Stalled = true
 		p.scale()
 		if unfinished {
 			p.block("the rollout is paused")
 		}
 	case len(holds) > 0 && unfinished:
-		p.out.Stands = len(p.Holds) > 0 || p.current.Stuck
+		p.out.Stalled = len(p.Holds) > 0 || p.current.Stuck
 		p.scale()
 		p.out.Blocked = append(p.out.Blocked, holds...)
 	default:

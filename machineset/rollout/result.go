@@ -49,9 +49,9 @@ type Decision struct {
 	DeleteSets []scale.Victim
 	// Blocked are the reasons that the rollout waits for, as messages for a person, sorted.
 	Blocked []string
-	// Stands: the rollout does not continue, because it is paused or the current set cannot create, and not only because the controller of
+	// Stalled: the rollout does not continue, because it is paused or the current set cannot create, and not only because the controller of
 	// that set has not observed it yet. Each set retains its Machines.
-	Stands bool
+	Stalled bool
 	// Complete: all Machines are up to date and available, as many as desired, and no other exists.
 	Complete bool
 }

@@ -75,7 +75,7 @@ func Overshoot(s FreezeFacts) FreezeVerdict {
 	v, accepted := s.bounds(max(desired, 0), max(ceiling, 0))
 	switch {
 	case thaws:
-		v.Action, v.Message = Thaw, "A person has asked for it"
+		v.Action, v.Message = Thaw, "A person has requested it"
 	case s.Freezing == NotFrozen && !s.Unfreeze && v.count >= v.high:
 		v.Action, v.Reason = Freeze, ReasonOverShooting
 		v.Message = fmt.Sprintf("There are %d Machines, and the set may have fewer than %d: it creates none until there are at most %d",
@@ -136,7 +136,7 @@ func FollowFreeze(freezing Freezing, unfreeze bool, frozen []string) FreezeVerdi
 	case len(frozen) > 0:
 		return FreezeVerdict{}
 	case unfreeze:
-		return FreezeVerdict{Action: Thaw, Message: "A person has asked for it"}
+		return FreezeVerdict{Action: Thaw, Message: "A person has requested it"}
 	case freezing == FrozenByGuard:
 		return FreezeVerdict{Action: Thaw, Message: "None of its sets is frozen"}
 	}

@@ -77,8 +77,8 @@ func isOn(labels map[string]string, key string) bool {
 	return found && (value || err != nil)
 }
 
-// AsksToUnfreeze reports whether an annotation requests the end of a freeze.
-func AsksToUnfreeze(group string, m *contract.Metadata) bool {
+// UnfreezeRequested reports whether an annotation requests the end of a freeze.
+func UnfreezeRequested(group string, m *contract.Metadata) bool {
 	_, general := m.Annotations[UnfreezeAnnotation]
 	_, gardener := m.Annotations[GardenerUnfreezeAnnotation]
 	return general || (gardener && group == GardenerGroup)

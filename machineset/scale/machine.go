@@ -83,10 +83,10 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 		Name: state.Key.Name, UID: state.UID, Created: state.Created, Deleting: !state.Deleting.IsZero(), Priority: DefaultPriority,
 		Updating: state.UpdatingInPlace(), Paused: state.Paused(), Slot: SlotOf(&state.Metadata, set),
 		Moved: contract.ReadInPlace(state.Annotations).State == contract.InPlaceMoved,
-		Unhealthy: state.Node.Name == "" || says(state, conditionNodeHealthy, metav1.ConditionFalse) ||
-			says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
-		Ready:     says(state, contract.ConditionReady, metav1.ConditionTrue),
-		Available: says(state, contract.ConditionAvailable, metav1.ConditionTrue),
+		Unhealthy: state.Node.Name == "" || hasStatus(state, conditionNodeHealthy, metav1.ConditionFalse) ||
+			hasStatus(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse),
+		Ready:     hasStatus(state, contract.ConditionReady, metav1.ConditionTrue),
+		Available: hasStatus(state, contract.ConditionAvailable, metav1.ConditionTrue),
 	}
 	m.Marked = Marked(state.Annotations, marks...)
 	m.Ailing, m.recovered = Ailing(state), recovered(state)
@@ -110,8 +110,8 @@ func Of(state *contract.MachineState, set types.UID, marks ...string) Machine {
 // Ailing reports whether a health check has marked a Machine for its owner to replace: the check has failed, and the owner has not reported
 // the replacement yet. Rule: Cluster API's MachineSet controller.
 func Ailing(state *contract.MachineState) bool {
-	return says(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) &&
-		says(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse)
+	return hasStatus(state, contract.ConditionHealthCheckSucceeded, metav1.ConditionFalse) &&
+		hasStatus(state, contract.ConditionOwnerRemediated, metav1.ConditionFalse)
 }
 
 // Unreachable reports whether the conditions of a Machine show that its workload cluster does not respond. A paused Machine's are outdated.
@@ -144,7 +144,7 @@ func SlotOf(m *contract.Metadata, set types.UID) int64 {
 	return stamp.Slot
 }
 
-func says(state *contract.MachineState, kind string, status metav1.ConditionStatus) bool {
+func hasStatus(state *contract.MachineState, kind string, status metav1.ConditionStatus) bool {
 	return meta.IsStatusConditionPresentAndEqual(state.Conditions, kind, status)
 }
 

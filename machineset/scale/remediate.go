@@ -34,11 +34,11 @@ func (l RemediationLimits) String() string { return textOf(l) }
 // a deployment of this module or has not written them yet, the owner's other actions are unknown: the limits are one Machine at a time, and
 // none that is available. A text that String does not return is an error, because limits could be lost.
 func LimitsOf(set *contract.Metadata, controlled bool) (l RemediationLimits, err error) {
-	text, said := set.Annotations[LimitsAnnotation]
+	text, found := set.Annotations[LimitsAnnotation]
 	switch {
 	case !controlled:
 		return RemediationLimits{}, nil
-	case !said:
+	case !found:
 		return RemediationLimits{MaxInFlight: new(1)}, nil
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
