@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -145,31 +146,21 @@ func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err er
 }
 
 // readCondition reads one condition of any shape. It ignores severity and heartbeat, which are for people.
-func readCondition(e entry) (c metav1.Condition, err error) {
-	if c.Type, err = e.text("type"); err != nil {
-		return c, err
+func readCondition(e entry) (metav1.Condition, error) {
+	c := metav1.Condition{
+		Type: e.needed("type"), Status: metav1.ConditionStatus(e.text("status")),
+		Reason: cmp.Or(e.text("reason"), ReasonNotReported), Message: e.text("message"),
+		ObservedGeneration: memberAt(&e, conditionGeneration).Or(0),
+		LastTransitionTime: metav1.NewTime(memberAt(&e, conditionTime).Or(time.Time{})), // the zero metav1.Time is encoded as null
 	}
-	if c.Type == "" {
-		return c, &FieldError{Path: e.path("type"), Want: "type of a condition", Got: "nothing"}
+	switch c.Status {
+	case metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown:
+	case "":
+		e.fail("status", "True, False or Unknown", "nothing")
+	default:
+		e.fail("status", "True, False or Unknown", "another text")
 	}
-	if c.Status, err = conditionStatus(e); err != nil {
-		return c, err
-	}
-	if c.Reason, err = e.text("reason"); err != nil {
-		return c, err
-	}
-	if c.Reason == "" {
-		c.Reason = ReasonNotReported
-	}
-	if c.Message, err = e.text("message"); err != nil {
-		return c, err
-	}
-	if c.ObservedGeneration, _, err = conditionGeneration.Get(e.values); err != nil {
-		return c, e.locate(err)
-	}
-	at, _, err := conditionTime.Get(e.values) // the zero metav1.Time is encoded as null
-	c.LastTransitionTime = metav1.NewTime(at)
-	return c, e.locate(err)
+	return c, e.err
 }
 
 // Fields of a condition, created once because every read needs them.
@@ -179,23 +170,6 @@ var (
 	conditionGeneration = At[int64]("observedGeneration")
 	conditionTime       = At[time.Time]("lastTransitionTime")
 )
-
-func conditionStatus(e entry) (metav1.ConditionStatus, error) {
-	text, err := e.text("status")
-	if err != nil {
-		return "", err
-	}
-	switch status := metav1.ConditionStatus(text); status {
-	case metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown:
-		return status, nil
-	default:
-		got := "another text"
-		if text == "" {
-			got = "nothing"
-		}
-		return "", &FieldError{Path: e.path("status"), Want: "True, False or Unknown", Got: got}
-	}
-}
 
 // isText compares without converting the text to an interface value, which would allocate.
 func isText(raw any, want string) bool {

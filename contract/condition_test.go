@@ -47,8 +47,8 @@ func TestConditions_AreReadInBothShapes(t *testing.T) {
 func TestConditions_MalformedEntries(t *testing.T) {
 	const at = "status.conditions.0"
 	for name, c := range map[string]struct{ entry, want string }{
-		"no type":                 {`{"status":"True"}`, at + ".type: want type of a condition, found nothing"},
-		"an empty type":           {`{"type":"","status":"True"}`, at + ".type: want type of a condition, found nothing"},
+		"no type":                 {`{"status":"True"}`, at + ".type: want string, found nothing"},
+		"an empty type":           {`{"type":"","status":"True"}`, at + ".type: want string, found nothing"},
 		"a type that is a number": {`{"type":1,"status":"True"}`, at + ".type: want string, found integer"},
 		"no status":               {`{"type":"Ready"}`, at + ".status: want True, False or Unknown, found nothing"},
 		"a status of its own":     {`{"type":"Ready","status":"true"}`, at + ".status: want True, False or Unknown, found another text"},

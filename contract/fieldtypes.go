@@ -42,11 +42,13 @@ func listAt(at Path, obj map[string]any) ([]any, bool, error) {
 	return items, true, nil
 }
 
-// entry is one object of a list, with its index in the list, for readers of its members.
+// entry reads the members of one object of a list and stores the first error, so that readers need no error checks. It is passed by value,
+// so that it stays on the stack.
 type entry struct {
 	list   Path
 	index  int
 	values map[string]any
+	err    error
 }
 
 // entriesOf reads the objects of a list. While they equal the entries of before, it returns before and allocates nothing. It never changes
@@ -78,26 +80,38 @@ func entriesOf[T comparable](at Path, items []any, before []T, read func(entry) 
 	return slices.Clip(kept), nil
 }
 
-func (e entry) path(key string) Path { return entryPath(e.list, e.index, key) }
+func (e *entry) fail(key, want, got string) {
+	if e.err == nil {
+		e.err = &FieldError{Path: entryPath(e.list, e.index, key), Want: want, Got: got}
+	}
+}
 
 // text returns a text member, empty when it is missing; another type is an error.
-func (e entry) text(key string) (string, error) {
-	text, ok := e.values[key].(string)
-	if !ok {
-		if _, found := e.values[key]; found {
-			return "", wrongMember(e, key)
-		}
+func (e *entry) text(key string) string {
+	raw, found := e.values[key]
+	text, ok := raw.(string)
+	if found && !ok {
+		e.fail(key, "string", typeName(raw))
 	}
-	return text, nil
+	return text
 }
 
 // needed returns a required member, which must be non-empty text.
-func (e entry) needed(key string) (string, error) {
-	text, err := e.text(key)
-	if err == nil && text == "" {
-		return "", &FieldError{Path: e.path(key), Want: "string", Got: "nothing"}
+func (e *entry) needed(key string) string {
+	text := e.text(key)
+	if text == "" {
+		e.fail(key, "string", "nothing")
 	}
-	return text, err
+	return text
+}
+
+// memberAt reads a field of the entry.
+func memberAt[T fieldValue](e *entry, f Field[T]) Opt[T] {
+	value, found, err := f.Get(e.values)
+	if wrong, ok := errors.AsType[*FieldError](err); ok && e.err == nil {
+		e.err = &FieldError{Path: entryPath(e.list, e.index, wrong.Path.segments...), Want: wrong.Want, Got: wrong.Got}
+	}
+	return Opt[T]{value: value, found: found}
 }
 
 // lowestVersionAt returns the Field of a list of Kubernetes versions, whose entries have a version and a number of replicas. It reads as
@@ -113,7 +127,7 @@ func lowestVersion(path Path, obj map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	versions, err := entriesOf(path, items, nil, func(e entry) (string, error) { return e.text("version") })
+	versions, err := entriesOf(path, items, nil, readVersion)
 	if err != nil {
 		return "", err
 	}
@@ -124,6 +138,11 @@ func lowestVersion(path Path, obj map[string]any) (string, error) {
 		}
 	}
 	return lowest, nil
+}
+
+func readVersion(e entry) (string, error) {
+	version := e.text("version")
+	return version, e.err
 }
 
 func isLower(a, b string) bool {
@@ -242,25 +261,13 @@ func (r *reader) selector(path Path, before *metav1.LabelSelector) *metav1.Label
 
 // readExpression returns a pointer, because entriesOf needs comparable entries and an expression is not comparable.
 func readExpression(e entry) (*metav1.LabelSelectorRequirement, error) {
-	key, err := e.needed("key")
-	if err != nil {
-		return nil, err
+	expression := &metav1.LabelSelectorRequirement{
+		Key: e.needed("key"), Operator: metav1.LabelSelectorOperator(e.needed("operator")), Values: memberAt(&e, expressionValues).Or(nil),
 	}
-	operator, err := e.needed("operator")
-	if err != nil {
-		return nil, err
-	}
-	values, _, err := textsAt(NewPath("values"), e.values, nil)
-	return &metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: values}, e.locate(err)
+	return expression, e.err
 }
 
-// locate extends the path in an error about a member of an entry to the path in the whole object.
-func (e entry) locate(err error) error {
-	if wrong, ok := errors.AsType[*FieldError](err); ok {
-		return &FieldError{Path: entryPath(e.list, e.index, wrong.Path.Segments()...), Want: wrong.Want, Got: wrong.Got}
-	}
-	return err
-}
+var expressionValues = At[[]string]("values")
 
 // sameSelector reports whether a selector equals the encoded selector in values. Content of another type is never equal.
 func sameSelector(have *metav1.LabelSelector, values map[string]any) bool {
@@ -319,30 +326,17 @@ func timeoutOf(form form) Field[time.Duration] {
 // ruleReader returns a reader of rules. It requires all members: a rule without a timeout would apply at once.
 func ruleReader(at Field[time.Duration]) func(entry) (HealthRule, error) {
 	return func(e entry) (HealthRule, error) {
-		kind, err := e.needed("type")
-		if err != nil {
-			return HealthRule{}, err
+		rule := HealthRule{Type: e.needed("type"), Status: metav1.ConditionStatus(e.needed("status"))}
+		timeout := memberAt(&e, at)
+		if rule.Timeout = timeout.Or(-1); rule.Timeout < 0 {
+			got := "nothing"
+			if timeout.found {
+				got = rule.Timeout.String()
+			}
+			e.fail(at.path.text, at.typeName(), got)
 		}
-		status, err := e.needed("status")
-		if err != nil {
-			return HealthRule{}, err
-		}
-		timeout, found, err := at.Get(e.values)
-		if err != nil {
-			return HealthRule{}, e.locate(err)
-		}
-		if !found || timeout < 0 {
-			return HealthRule{}, &FieldError{Path: e.path(at.path.text), Want: at.typeName(), Got: gotTimeout(timeout)}
-		}
-		return HealthRule{Type: kind, Status: metav1.ConditionStatus(status), Timeout: timeout}, nil
+		return rule, e.err
 	}
-}
-
-func gotTimeout(d time.Duration) string {
-	if d < 0 {
-		return d.String()
-	}
-	return "nothing"
 }
 
 // versionedRefAt returns the RefField with apiVersion, kind and name at the given keys.

@@ -124,13 +124,9 @@ func (w *writer) texts(f Field[[]string], c Change[[]string]) {
 }
 
 // readNodeRef does not require a UID: the writer of the reference may not have had it.
-func readNodeRef(e entry) (n NodeRef, err error) {
-	if n.Name, err = e.needed("name"); err != nil {
-		return n, err
-	}
-	uid, err := e.text("uid")
-	n.UID = types.UID(uid)
-	return n, err
+func readNodeRef(e entry) (NodeRef, error) {
+	node := NodeRef{Name: e.needed("name"), UID: types.UID(e.text("uid"))}
+	return node, e.err
 }
 
 func nodeRefContent(n NodeRef) any {

@@ -212,76 +212,38 @@ func groupKind(ref metav1.OwnerReference) schema.GroupKind {
 	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 }
 
-// owners returns before while the content is equal: an entry has pointers, which every read would otherwise allocate.
+// owners returns before while the content is equal.
 func (r *reader) owners(before []metav1.OwnerReference) []metav1.OwnerReference {
-	raw := r.raw(metaOwners)
-	if raw == nil {
+	if r.raw(metaOwners) == nil {
 		return nil
 	}
-	if items, ok := raw.([]any); ok && (len(items) == 0 || sameOwners(before, items)) {
-		return before[:len(items):len(items)]
-	}
-	return readEntries(r, metaOwners, nil, readOwner)
-}
-
-func readOwner(e entry) (o metav1.OwnerReference, err error) {
-	var uid string
-	for _, member := range []struct {
-		key  string
-		into *string
-	}{{"apiVersion", &o.APIVersion}, {"kind", &o.Kind}, {"name", &o.Name}, {"uid", &uid}} {
-		if *member.into, err = e.text(member.key); err != nil {
-			return metav1.OwnerReference{}, err
+	return readEntries(r, metaOwners, before, func(e entry) (metav1.OwnerReference, error) {
+		var had metav1.OwnerReference
+		if e.index < len(before) {
+			had = before[e.index]
 		}
-	}
-	o.UID = types.UID(uid)
-	if o.Controller, err = e.flag("controller"); err != nil {
-		return metav1.OwnerReference{}, err
-	}
-	if o.BlockOwnerDeletion, err = e.flag("blockOwnerDeletion"); err != nil {
-		return metav1.OwnerReference{}, err
-	}
-	return o, nil
+		owner := metav1.OwnerReference{
+			APIVersion: e.text("apiVersion"), Kind: e.text("kind"), Name: e.text("name"), UID: types.UID(e.text("uid")),
+			Controller: e.flag("controller", had.Controller), BlockOwnerDeletion: e.flag("blockOwnerDeletion", had.BlockOwnerDeletion),
+		}
+		return owner, e.err
+	})
 }
 
-// flag returns a bool member, nil when it is missing or null.
-func (e entry) flag(key string) (*bool, error) {
+// flag returns a bool member, nil when it is missing or null. It returns before while it has the same value, because entriesOf compares
+// pointers.
+func (e *entry) flag(key string, before *bool) *bool {
 	raw := e.values[key]
-	if raw == nil {
-		return nil, nil
-	}
 	flag, ok := raw.(bool)
-	if !ok {
-		return nil, &FieldError{Path: e.path(key), Want: "bool", Got: typeName(raw)}
+	switch {
+	case raw == nil:
+		return nil
+	case !ok:
+		e.fail(key, "bool", typeName(raw))
+	case before != nil && *before == flag:
+		return before
 	}
-	return &flag, nil
-}
-
-func sameOwners(have []metav1.OwnerReference, items []any) bool {
-	if len(have) != len(items) {
-		return false
-	}
-	for i, item := range items {
-		values, ok := item.(map[string]any)
-		if !ok || !sameOwner(&have[i], values) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameOwner(have *metav1.OwnerReference, values map[string]any) bool {
-	return isText(values["apiVersion"], have.APIVersion) && isText(values["kind"], have.Kind) &&
-		isText(values["name"], have.Name) && isText(values["uid"], string(have.UID)) &&
-		isFlag(values["controller"], have.Controller) && isFlag(values["blockOwnerDeletion"], have.BlockOwnerDeletion)
-}
-
-func isFlag(raw any, want *bool) bool {
-	if want == nil {
-		return raw == nil
-	}
-	flag, ok := raw.(bool)
-	return ok && flag == *want
+	return new(flag)
 }
 
 func ownerContent(o metav1.OwnerReference) any {

@@ -264,29 +264,14 @@ func (l *MachineSpecLayout) read(r *reader, into *MachineSpec) {
 	into.NodeAnnotations = r.textMap(l.NodeAnnotations.path, into.NodeAnnotations)
 }
 
-// readGate reads a readiness gate: conditionType, and polarity Positive or Negative.
-func readGate(e entry) (g ReadinessGate, err error) {
-	if g.ConditionType, err = e.needed("conditionType"); err != nil {
-		return g, err
-	}
-	polarity, err := e.text("polarity")
-	g.Negative = polarity == "Negative"
-	return g, err
+func readGate(e entry) (ReadinessGate, error) {
+	gate := ReadinessGate{ConditionType: e.needed("conditionType"), Negative: e.text("polarity") == "Negative"}
+	return gate, e.err
 }
 
-// readTaint reads a taint: key, value, effect, and propagation where the shape has one.
-func readTaint(e entry) (t Taint, err error) {
-	if t.Key, err = e.needed("key"); err != nil {
-		return t, err
-	}
-	if t.Value, err = e.text("value"); err != nil {
-		return t, err
-	}
-	if t.Effect, err = e.needed("effect"); err != nil {
-		return t, err
-	}
-	t.Propagation, err = e.text("propagation")
-	return t, err
+func readTaint(e entry) (Taint, error) {
+	taint := Taint{Key: e.needed("key"), Value: e.text("value"), Effect: e.needed("effect"), Propagation: e.text("propagation")}
+	return taint, e.err
 }
 
 func readEntries[T comparable](r *reader, at Path, before []T, read func(entry) (T, error)) []T {

@@ -164,16 +164,15 @@ type Address struct {
 	Address string
 }
 
+// readAddress requires both members, which may be empty.
 func readAddress(e entry) (Address, error) {
-	kind, ok := e.values["type"].(string)
-	if !ok {
-		return Address{}, wrongMember(e, "type")
+	address := Address{Type: e.text("type"), Address: e.text("address")}
+	for _, key := range []string{"type", "address"} {
+		if _, found := e.values[key]; !found {
+			e.fail(key, "string", "nothing")
+		}
 	}
-	text, ok := e.values["address"].(string)
-	if !ok {
-		return Address{}, wrongMember(e, "address")
-	}
-	return Address{Type: kind, Address: text}, nil
+	return address, e.err
 }
 
 func addressContent(a Address) any { return map[string]any{"type": a.Type, "address": a.Address} }
@@ -181,13 +180,4 @@ func addressContent(a Address) any { return map[string]any{"type": a.Type, "addr
 // entryPath returns the path of an entry of a list, or of a value inside that entry.
 func entryPath(list Path, i int, more ...string) Path {
 	return NewPath(append(append(list.Segments(), strconv.Itoa(i)), more...)...)
-}
-
-// wrongMember returns the error about a member of an entry that is not a string, or is missing.
-func wrongMember(e entry, key string) error {
-	got := "nothing"
-	if raw, found := e.values[key]; found {
-		got = typeName(raw)
-	}
-	return &FieldError{Path: e.path(key), Want: "string", Got: got}
 }
