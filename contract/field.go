@@ -163,7 +163,7 @@ func (f Field[T]) entries(r *reader) (value T, found bool, err error) {
 	case *[]ReadinessGate:
 		*into = readEntries(r, f.path, nil, readGate)
 	case *[]HealthRule:
-		*into = readEntries(r, f.path, nil, ruleReaderOf(f.form))
+		*into = r.rules(Field[[]HealthRule]{f.path, f.form}, nil)
 	default:
 		return value, false, f.wrong(r.raw(f.path))
 	}

@@ -303,29 +303,13 @@ func rulesInSecondsAt(segments ...string) Field[[]HealthRule] {
 	return Field[[]HealthRule]{path: NewPath(segments...), form: formSeconds}
 }
 
-// Readers of rules, created once because every read needs them.
-var (
-	readRule          = ruleReader(timeoutOf(formPlain))
-	readRuleInSeconds = ruleReader(timeoutOf(formSeconds))
-)
+// ruleTimeouts are the fields of the timeout in a rule, by the form of the list.
+var ruleTimeouts = [...]Field[time.Duration]{formPlain: At[time.Duration]("timeout"), formSeconds: SecondsAt("timeoutSeconds")}
 
-func ruleReaderOf(form form) func(entry) (HealthRule, error) {
-	if form == formSeconds {
-		return readRuleInSeconds
-	}
-	return readRule
-}
-
-func timeoutOf(form form) Field[time.Duration] {
-	if form == formSeconds {
-		return SecondsAt("timeoutSeconds")
-	}
-	return At[time.Duration]("timeout")
-}
-
-// ruleReader returns a reader of rules. It requires all members: a rule without a timeout would apply at once.
-func ruleReader(at Field[time.Duration]) func(entry) (HealthRule, error) {
-	return func(e entry) (HealthRule, error) {
+// rules requires all members of a rule: one without a timeout would apply at once.
+func (r *reader) rules(f Field[[]HealthRule], before []HealthRule) []HealthRule {
+	at := ruleTimeouts[f.form]
+	return readEntries(r, f.path, before, func(e entry) (HealthRule, error) {
 		rule := HealthRule{Type: e.needed("type"), Status: metav1.ConditionStatus(e.needed("status"))}
 		timeout := memberAt(&e, at)
 		if rule.Timeout = timeout.Or(-1); rule.Timeout < 0 {
@@ -336,7 +320,7 @@ func ruleReader(at Field[time.Duration]) func(entry) (HealthRule, error) {
 			e.fail(at.path.text, at.typeName(), got)
 		}
 		return rule, e.err
-	}
+	})
 }
 
 // versionedRefAt returns the RefField with apiVersion, kind and name at the given keys.

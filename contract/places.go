@@ -149,7 +149,7 @@ func (f Field[T]) typeName() string {
 	case time.Duration:
 		return map[form]string{formPlain: "duration", formSeconds: "seconds"}[f.form]
 	case []HealthRule:
-		return "list of rules with " + timeoutOf(f.form).path.text
+		return "list of rules with " + ruleTimeouts[f.form].path.text
 	case []string:
 		return "list of strings"
 	case []Address:
