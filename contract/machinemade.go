@@ -172,8 +172,8 @@ func blank(content any) bool {
 type inPlace struct {
 	name       string
 	from, into Path
-	// sync copies the value from source to target, and reports whether the source has a value.
-	sync func(source, target map[string]any) (said bool, err error)
+	// sync copies the value from source to target, and reports whether the source has one.
+	sync func(source, target map[string]any) (found bool, err error)
 }
 
 // specInPlace returns the fields of a template that Machines and sets follow in place.
@@ -183,20 +183,23 @@ func specInPlace(from, into *MachineSpecLayout) []inPlace {
 		durationInPlace("nodeDeletionTimeout", from.NodeDeletionTimeout, into.NodeDeletionTimeout),
 		durationInPlace("nodeDrainTimeout", from.NodeDrainTimeout, into.NodeDrainTimeout),
 		durationInPlace("nodeVolumeDetachTimeout", from.NodeVolumeDetachTimeout, into.NodeVolumeDetachTimeout),
-		listInPlace("readinessGates", from.ReadinessGates.path, into.ReadinessGates.path),
-		listInPlace("taints", from.Taints.path, into.Taints.path),
+		contentInPlace("readinessGates", from.ReadinessGates, into.ReadinessGates.path),
+		contentInPlace("taints", from.Taints, into.Taints.path),
 	)
 	for i := range min(len(from.InPlace), len(into.InPlace)) {
-		fields = append(fields, contentInPlace(from.InPlace[i], into.InPlace[i]))
+		fields = append(fields, contentInPlace(from.InPlace[i].text, anywhere(from.InPlace[i:i+1]), into.InPlace[i]))
 	}
 	return fields
 }
 
-// contentInPlace copies any content. Its name is the path in the source. Null is absent.
-func contentInPlace(from, into Path) inPlace {
-	return inPlace{from.text, from, into, func(source, target map[string]any) (bool, error) {
+// contentInPlace copies the content of a readable field, including members that only newer versions of the shape have. Null is absent.
+func contentInPlace(name string, field leaf, into Path) inPlace {
+	_, paths := field.describe()
+	from := paths[0]
+	return inPlace{name, from, into, func(source, target map[string]any) (bool, error) {
+		_, errs := field.check(source)
 		want, _, err := lookup(from.segments, source)
-		if err != nil || want == nil {
+		if err := errors.Join(append(errs, err)...); err != nil || want == nil {
 			return false, err
 		}
 		return true, copyContent(source, from, target, into)
@@ -217,36 +220,14 @@ func durationInPlace(name string, from, into Field[time.Duration]) inPlace {
 	}}
 }
 
-// listInPlace copies a whole list, including members that only newer versions of the shape have. An empty list is absent.
-func listInPlace(name string, from, into Path) inPlace {
-	return inPlace{name, from, into, func(source, target map[string]any) (bool, error) {
-		want, found, err := listAt(from, source)
-		if err != nil || !found || len(want) == 0 {
-			return false, err
-		}
-		return contentInPlace(from, into).sync(source, target)
-	}}
-}
-
-// textInPlace copies a text. An empty text is absent.
-func textInPlace(name string, from, into Field[string]) inPlace {
-	return inPlace{name, from.path, into.path, func(source, target map[string]any) (bool, error) {
-		want, _, err := from.Get(source)
-		if err != nil || want == "" {
-			return false, err
-		}
-		return true, Set(into, target, want)
-	}}
-}
-
-// textsInPlace returns one field for each entry of a map of texts that the source has or had (given). With separate fields, entries of
-// other writers are preserved.
-func textsInPlace(prefix string, from, into Field[map[string]string], source map[string]any, given []string) ([]inPlace, error) {
-	said, _, err := from.Get(source)
-	if err != nil || from.path.IsZero() || into.path.IsZero() {
+// entriesInPlace returns one field for each entry of a map that the source has or had (given). With separate fields, entries of other
+// writers are preserved.
+func entriesInPlace(prefix string, from, into Path, source map[string]any, given []string) ([]inPlace, error) {
+	entries, err := templateObject(source, from.segments...)
+	if err != nil {
 		return nil, err
 	}
-	keys := slices.Collect(maps.Keys(said))
+	keys := slices.Collect(maps.Keys(entries))
 	for _, name := range given {
 		if key, ours := strings.CutPrefix(name, prefix); ours {
 			keys = append(keys, key)
@@ -255,14 +236,7 @@ func textsInPlace(prefix string, from, into Field[map[string]string], source map
 	slices.Sort(keys)
 	var fields []inPlace
 	for _, key := range slices.Compact(keys) {
-		into := Field[string]{path: NewPath(append(into.path.Segments(), key)...)}
-		fields = append(fields, inPlace{prefix + key, from.path, into.path, func(_, target map[string]any) (bool, error) {
-			text, found := said[key]
-			if !found {
-				return false, nil
-			}
-			return true, Set(into, target, text)
-		}})
+		fields = append(fields, contentInPlace(prefix+key, Field[string]{path: from.below(key)}, into.below(key)))
 	}
 	return fields, nil
 }
@@ -274,11 +248,11 @@ func syncFields(fields []inPlace, madeOf []Path, source, target map[string]any, 
 		if field.into.IsZero() || covers(madeOf, field.from) {
 			continue
 		}
-		said, err := field.sync(source, target)
+		found, err := field.sync(source, target)
 		switch {
 		case err != nil:
 			return nil, err
-		case said:
+		case found:
 			now = append(now, field.name)
 		case slices.Contains(given, field.name):
 			if err := field.into.clear(target); err != nil {

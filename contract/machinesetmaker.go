@@ -1,7 +1,9 @@
 package contract
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -121,17 +123,14 @@ func (m *unstructuredSetMaker) SyncSet(deployment, set Object, given []string) (
 func (m *unstructuredSetMaker) sync(from, into map[string]any, given []string) (now []string, err error) {
 	of, in := &m.deployment.ReplicatedLayout, &m.set.ReplicatedLayout
 	fields := append(specInPlace(&of.Template.MachineSpecLayout, &in.Template.MachineSpecLayout),
-		textInPlace("deletionOrder", of.DeletionOrder, in.DeletionOrder), textInPlace("machineNaming", of.MachineNaming, in.MachineNaming))
-	for _, texts := range []struct {
-		name     string
-		of, from Field[map[string]string]
-	}{{"labels.", in.Template.Labels, of.Template.Labels}, {"annotations.", in.Template.Annotations, of.Template.Annotations}} {
-		more, err := textsInPlace(texts.name, texts.from, texts.of, from, given)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(fields, more...)
+		contentInPlace("deletionOrder", of.DeletionOrder, in.DeletionOrder.path),
+		contentInPlace("machineNaming", of.MachineNaming, in.MachineNaming.path))
+	labels, err := entriesInPlace("labels.", of.Template.Labels.path, in.Template.Labels.path, from, given)
+	annotations, err2 := entriesInPlace("annotations.", of.Template.Annotations.path, in.Template.Annotations.path, from, given)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
 	}
+	fields = slices.Concat(fields, labels, annotations)
 	return syncFields(fields, of.Template.MadeOf, from, into, given)
 }
 
