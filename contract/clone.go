@@ -77,9 +77,9 @@ func fromTemplate(template *unstructured.Unstructured, clone Clone) (*unstructur
 	if err != nil {
 		return nil, err
 	}
-	r, labels, annotations := reader{obj: template.Object}, map[string]string{}, map[string]string{}
-	maps.Copy(labels, r.textMap(templateTable.Labels.path, nil))
-	maps.Copy(annotations, r.textMap(templateTable.Annotations.path, nil))
+	r, labels, annotations := exchange{obj: template.Object}, map[string]string{}, map[string]string{}
+	maps.Copy(labels, value(&r, templateTable.Labels).value)
+	maps.Copy(annotations, value(&r, templateTable.Annotations).value)
 	if r.err != nil {
 		return nil, r.err
 	}

@@ -79,8 +79,8 @@ func (l *ClusterLayout) Read(obj *unstructured.Unstructured, into *ClusterState)
 }
 
 func (l *ClusterLayout) read(obj map[string]any, into *ClusterState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below retains it
-	r.metadata(&into.Metadata)
+	r := &exchange{obj: obj} // stays on the stack: nothing below retains it
+	r.metadata(&into.Metadata, &MetadataUpdate{})
 	into.SpecPaused = value(r, l.Paused).Or(false)
 	into.InfrastructureProvisioned = value(r, l.InfrastructureProvisioned).Or(false)
 	into.ControlPlaneInitialized = value(r, l.ControlPlaneInitialized).Or(false)
@@ -121,7 +121,7 @@ type ControlPlaneLayout struct {
 	DesiredVersion Field[string] `by:"user" need:"MAY" absent:"the provider knows no versions"`
 	CurrentVersion Field[string] `by:"provider" need:"MAY" absent:"made for the first time, or unknown"`
 	// CurrentVersions lists all versions of the control plane, since Cluster API v1.14. It takes precedence over CurrentVersion.
-	CurrentVersions Field[string] `by:"provider" need:"MAY" absent:"what CurrentVersion says"`
+	CurrentVersions Field[[]string] `by:"provider" need:"MAY" absent:"what CurrentVersion says"`
 }
 
 // ControlPlaneState is the part of a ControlPlane that Machines and their sets need.
@@ -144,7 +144,7 @@ func controlPlane(v Version) ControlPlaneLayout {
 		ExternalManagedControlPlane: At[bool]("status", "externalManagedControlPlane"),
 		DesiredVersion:              At[string]("spec", "version"),
 		CurrentVersion:              At[string]("status", "version"),
-		CurrentVersions:             lowestVersionAt("status", "versions"),
+		CurrentVersions:             versionsAt("status", "versions"),
 	}
 }
 
@@ -159,8 +159,8 @@ func (l *ControlPlaneLayout) Read(obj *unstructured.Unstructured, into *ControlP
 }
 
 func (l *ControlPlaneLayout) read(obj map[string]any, into *ControlPlaneState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below retains it
-	into.Deleting = r.time(l.Deleting)
+	r := &exchange{obj: obj} // stays on the stack: nothing below retains it
+	load(r, l.Deleting, &into.Deleting)
 	into.ExternalManagedControlPlane = value(r, l.ExternalManagedControlPlane).Or(false)
 	into.Unreadable = nil
 	if r.err != nil {
@@ -170,7 +170,7 @@ func (l *ControlPlaneLayout) read(obj map[string]any, into *ControlPlaneState) e
 	r.spare(&into.Unreadable)
 	into.CurrentVersion = text(r, l.CurrentVersion)
 	r.spare(&into.Unreadable)
-	if lowest := text(r, l.CurrentVersions); lowest != "" {
+	if lowest := lowestVersion(value(r, l.CurrentVersions).Or(nil)); lowest != "" {
 		into.CurrentVersion = lowest
 	}
 	r.spare(&into.Unreadable)

@@ -39,7 +39,7 @@
 //
 // # Guarantees
 //
-// Everything is safe for concurrent use. Reading a scalar or a provider object into a reused state allocates nothing, retains nothing and
+// Everything is safe for concurrent use. Reading a scalar, or an unchanged object into a reused state, allocates nothing, retains nothing and
 // changes nothing. An adapter reads back what it wrote, times to the second, and does not change any other field.
 //
 // Absence is a value and not an error. A value of another type is an error that matches [ErrWrongType] and names the dotted path. Some

@@ -123,7 +123,7 @@ func ExampleControlPlaneLayout() {
 		return state.CurrentVersion
 	}
 	table := *contract.LayoutsOf(contract.V1Beta2).ControlPlane
-	table.CurrentVersions = contract.Field[string]{} // its list has the versions that can be asked for
+	table.CurrentVersions = contract.Field[[]string]{} // its list has the versions that can be asked for
 	fmt.Println(read(contract.LayoutsOf(contract.V1Beta2).ControlPlane), read(&table))
 	// Output:
 	// v1.35.0 v1.36.3

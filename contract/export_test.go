@@ -46,8 +46,8 @@ func InSeconds(f Field[time.Duration]) bool { return f.form == formSeconds }
 // RulesInSeconds reports whether the timeouts at a place are numbers of seconds.
 func RulesInSeconds(f Field[[]HealthRule]) bool { return f.form == formSeconds }
 
-// IsLowestVersion reports whether a field reads the lowest version of a list.
-func IsLowestVersion(f Field[string]) bool { return f.form == formVersions }
+// AreVersions reports whether a field reads the versions in a list of objects.
+func AreVersions(f Field[[]string]) bool { return f.form == formVersions }
 
 // Clear removes what is at a place, and the objects around it that became empty by that.
 func Clear[T fieldValue](f Field[T], obj map[string]any) error { return f.path.clear(obj) }

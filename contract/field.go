@@ -47,7 +47,7 @@ type scalar interface {
 type fieldValue interface {
 	scalar | time.Time | time.Duration | intstr.IntOrString | json.RawMessage |
 		map[string]string | *metav1.LabelSelector |
-		[]string | []Address | []NodeRef | []Taint | []ReadinessGate | []HealthRule
+		[]string | []Address | []NodeRef | []Taint | []ReadinessGate | []HealthRule | []metav1.OwnerReference
 }
 
 // form distinguishes the encodings of values of one type.
@@ -60,7 +60,7 @@ const (
 	formText
 	// formSeconds is a duration, or the timeouts of rules, as whole seconds in a 32-bit integer.
 	formSeconds
-	// formVersions is a list of Kubernetes versions, which reads as the lowest one.
+	// formVersions is a list of texts as a list of objects with a version.
 	formVersions
 )
 
@@ -100,29 +100,35 @@ func (f Field[T]) Path() Path { return f.path }
 // A text, number, flag, time or duration is read without an allocation unless that fails. Any other value is a copy that shares strings
 // with obj. Get neither changes nor retains obj, which may be nil.
 func (f Field[T]) Get(obj map[string]any) (value T, found bool, err error) {
-	raw, found, err := lookup(f.path.segments, obj)
-	if err != nil || !found {
-		return value, false, err
-	}
-	switch f.form {
-	case formText:
-		return f.parse(raw)
-	case formVersions:
-		return f.compound(raw, obj)
-	case formPlain, formSeconds:
-	}
-	value, ok := convert[T](raw)
-	if !ok {
-		return f.compound(raw, obj)
-	}
-	return value, true, nil
+	found, err = f.read(obj, &value)
+	return value, found, err
 }
 
-// compound reads a value that is not a scalar.
-func (f Field[T]) compound(raw any, obj map[string]any) (value T, found bool, err error) {
+// read reads the value into a variable, which becomes zero when the value is absent. While a list, a map or a selector equals that in the
+// variable, it stays, so that reading an unchanged object allocates nothing. What the variable held is never changed.
+func (f Field[T]) read(obj map[string]any, into *T) (found bool, err error) {
+	raw, found, err := lookup(f.path.segments, obj)
+	if found {
+		found, err = f.decode(raw, into)
+	}
+	if !found || err != nil {
+		var none T
+		*into = none
+		return false, err
+	}
+	return true, nil
+}
+
+func (f Field[T]) decode(raw any, into *T) (found bool, err error) {
+	if f.form == formText {
+		return true, f.parse(raw, into)
+	}
+	if value, ok := convert[T](raw); ok {
+		*into = value
+		return true, nil
+	}
 	found = raw != nil
-	r := reader{obj: obj}
-	switch into := any(&value).(type) {
+	switch into := any(into).(type) {
 	case *time.Time:
 		*into, found, err = timeOf(f.path, raw)
 	case *time.Duration:
@@ -131,48 +137,45 @@ func (f Field[T]) compound(raw any, obj map[string]any) (value T, found bool, er
 		*into, err = intOrStringOf(f.path, raw)
 	case *json.RawMessage:
 		*into, err = jsonOf(f.path, raw)
-	case *[]string:
-		*into, _, err = textsAt(f.path, obj, nil)
 	case *map[string]string:
-		*into, err = r.textMap(f.path, nil), r.err
+		*into, err = textMapOf(f.path, raw, *into)
 	case **metav1.LabelSelector:
-		*into, err = r.selector(f.path, nil), r.err
-	case *string:
-		if f.form != formVersions {
-			return value, false, f.wrong(raw)
+		*into, err = selectorOf(f.path, raw, *into)
+	default:
+		return true, f.decodeList(raw, into)
+	}
+	return found, err
+}
+
+func (f Field[T]) decodeList(raw, into any) (err error) {
+	switch into := into.(type) {
+	case *[]string:
+		if f.form == formVersions {
+			*into, err = entriesAt(f.path, raw, *into, readVersion)
+		} else {
+			*into, err = textsOf(f.path, raw, *into)
 		}
-		*into, err = lowestVersion(f.path, obj)
-	default:
-		return f.entries(&r)
-	}
-	if err != nil {
-		var none T
-		return none, false, err
-	}
-	return value, found, nil
-}
-
-func (f Field[T]) entries(r *reader) (value T, found bool, err error) {
-	switch into := any(&value).(type) {
 	case *[]Address:
-		*into = readEntries(r, f.path, nil, readAddress)
+		*into, err = entriesAt(f.path, raw, *into, readAddress)
 	case *[]NodeRef:
-		*into = readEntries(r, f.path, nil, readNodeRef)
+		*into, err = entriesAt(f.path, raw, *into, readNodeRef)
 	case *[]Taint:
-		*into = readEntries(r, f.path, nil, readTaint)
+		*into, err = entriesAt(f.path, raw, *into, readTaint)
 	case *[]ReadinessGate:
-		*into = readEntries(r, f.path, nil, readGate)
+		*into, err = entriesAt(f.path, raw, *into, readGate)
 	case *[]HealthRule:
-		*into = r.rules(Field[[]HealthRule]{f.path, f.form}, nil)
+		*into, err = rulesOf(f.path, f.form, raw, *into)
+	case *[]metav1.OwnerReference:
+		*into, err = ownersOf(f.path, raw, *into)
 	default:
-		return value, false, f.wrong(r.raw(f.path))
+		err = f.wrong(raw)
 	}
-	return value, r.err == nil, r.err
+	return err
 }
 
-// written lists the types that Set writes. Lists have their own writers.
+// written lists the types that Set writes.
 type written interface {
-	scalar | time.Time | time.Duration
+	scalar | time.Time | time.Duration | []string | []Address | []NodeRef | []metav1.OwnerReference
 }
 
 // Set writes a value to its path in obj and creates missing parents. It replaces a value of any type at the path itself. For the zero
@@ -184,27 +187,45 @@ func Set[T written](f Field[T], obj map[string]any, value T) error {
 	if f.form == formText {
 		return f.path.set(obj, fmt.Sprint(value))
 	}
+	var content any = value
+	var err error
 	switch value := any(value).(type) {
 	case int32:
-		return f.path.set(obj, int64(value)) // unstructured content has one integer type
+		content = int64(value) // unstructured content has one integer type
 	case time.Time:
-		return f.path.set(obj, rfc3339(value))
+		content = rfc3339(value)
 	case time.Duration:
-		content, err := durationContent(f.path, f.form, value)
-		if err != nil {
-			return err
-		}
-		return f.path.set(obj, content)
+		content, err = durationContent(f.path, f.form, value)
+	case []string:
+		content = listOf(value, func(text string) any { return text })
+	case []Address:
+		content = listOf(value, addressContent)
+	case []NodeRef:
+		content = listOf(value, nodeRefContent)
+	case []metav1.OwnerReference:
+		content = listOf(value, ownerContent)
 	}
-	return f.path.set(obj, value)
+	if err != nil {
+		return err
+	}
+	return f.path.set(obj, content)
 }
 
-func (f Field[T]) parse(raw any) (value T, found bool, err error) {
+func listOf[T any](values []T, content func(T) any) []any {
+	items := make([]any, 0, len(values))
+	for _, v := range values {
+		items = append(items, content(v))
+	}
+	return items
+}
+
+func (f Field[T]) parse(raw any, into *T) error {
 	text, ok := raw.(string)
 	if !ok {
-		return value, false, f.wrong(raw)
+		return f.wrong(raw)
 	}
-	switch p := any(&value).(type) {
+	var err error
+	switch p := any(into).(type) {
 	case *string:
 		*p = text
 	case *bool:
@@ -217,10 +238,9 @@ func (f Field[T]) parse(raw any) (value T, found bool, err error) {
 		*p = int32(wide)
 	}
 	if err != nil {
-		var none T // the parser may return a partial value
-		return none, false, &FieldError{Path: f.path, Want: f.want(), Got: "unreadable text"}
+		return &FieldError{Path: f.path, Want: f.want(), Got: "unreadable text"}
 	}
-	return value, true, nil
+	return nil
 }
 
 func (f Field[T]) wrong(raw any) error {

@@ -11,35 +11,52 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// textsAt appends the texts of a list to into[:0] and returns the result; strings are shared with obj. found distinguishes an empty list
-// from an absent one. It allocates nothing when into is large enough.
-func textsAt(path Path, obj map[string]any, into []string) (texts []string, found bool, err error) {
-	into = into[:0]
-	items, found, err := listAt(path, obj)
-	if err != nil || !found {
-		return into, false, err
+// textsOf returns before while the content is equal.
+func textsOf(path Path, raw any, before []string) ([]string, error) {
+	items, err := itemsOf(path, raw)
+	if err != nil {
+		return nil, err
 	}
+	if sameList(before, items) {
+		return before, nil
+	}
+	texts := make([]string, len(items))
 	for i, item := range items {
-		text, ok := item.(string)
-		if !ok {
-			return into, false, &FieldError{Path: entryPath(path, i), Want: "string", Got: typeName(item)}
+		var ok bool
+		if texts[i], ok = item.(string); !ok {
+			return nil, &FieldError{Path: entryPath(path, i), Want: "string", Got: typeName(item)}
 		}
-		into = append(into, text)
 	}
-	return into, true, nil
+	return texts, nil
 }
 
-// listAt returns the list at a path. Null is a wrong type, as for scalars.
-func listAt(at Path, obj map[string]any) ([]any, bool, error) {
-	raw, found, err := lookup(at.segments, obj)
-	if err != nil || !found {
-		return nil, false, err
+func sameList(have []string, items []any) bool {
+	if len(have) != len(items) {
+		return false
 	}
+	for i, item := range items {
+		if !isText(item, have[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// itemsOf returns a list. Null is a wrong type, as for scalars.
+func itemsOf(path Path, raw any) ([]any, error) {
 	items, ok := raw.([]any)
 	if !ok {
-		return nil, false, &FieldError{Path: at, Want: "list", Got: typeName(raw)}
+		return nil, &FieldError{Path: path, Want: "list", Got: typeName(raw)}
 	}
-	return items, true, nil
+	return items, nil
+}
+
+func entriesAt[T comparable](path Path, raw any, before []T, read func(entry) (T, error)) ([]T, error) {
+	items, err := itemsOf(path, raw)
+	if err != nil {
+		return nil, err
+	}
+	return entriesOf(path, items, before, read)
 }
 
 // entry reads the members of one object of a list and stores the first error, so that readers need no error checks. It is passed by value,
@@ -114,30 +131,21 @@ func memberAt[T fieldValue](e *entry, f Field[T]) Opt[T] {
 	return Opt[T]{value: value, found: found}
 }
 
-// lowestVersionAt returns the Field of a list of Kubernetes versions, whose entries have a version and a number of replicas. It reads as
-// the lowest version.
-func lowestVersionAt(segments ...string) Field[string] {
-	return Field[string]{path: NewPath(segments...), form: formVersions}
+// versionsAt returns the Field of a list of Kubernetes versions, whose entries have a version and a number of replicas.
+func versionsAt(segments ...string) Field[[]string] {
+	return Field[[]string]{path: NewPath(segments...), form: formVersions}
 }
 
 // lowestVersion returns the lowest version of a list, empty for an empty list. If some are not semantic versions, it returns the
 // alphabetically first of them, so that the reader reports it.
-func lowestVersion(path Path, obj map[string]any) (string, error) {
-	items, _, err := listAt(path, obj)
-	if err != nil {
-		return "", err
-	}
-	versions, err := entriesOf(path, items, nil, readVersion)
-	if err != nil {
-		return "", err
-	}
+func lowestVersion(versions []string) string {
 	lowest := ""
 	for _, text := range versions {
 		if text != "" && (lowest == "" || isLower(text, lowest)) {
 			lowest = text
 		}
 	}
-	return lowest, nil
+	return lowest
 }
 
 func readVersion(e entry) (string, error) {
@@ -235,28 +243,29 @@ func intOrStringOf(path Path, raw any) (intstr.IntOrString, error) {
 	return intstr.IntOrString{}, &FieldError{Path: path, Want: "32-bit integer or string", Got: gotNumber(raw)}
 }
 
-// selector reads matchLabels, and matchExpressions with key, operator and values; nil when the selector is absent or null. The empty
+// selectorOf reads matchLabels, and matchExpressions with key, operator and values; nil when the selector is absent or null. The empty
 // selector is not nil: it selects everything, and nil selects nothing. Operators are not validated here; metav1.LabelSelectorAsSelector
 // does that. While the content equals before, it returns before.
-func (r *reader) selector(path Path, before *metav1.LabelSelector) *metav1.LabelSelector {
-	raw := r.raw(path)
-	if raw == nil {
-		return nil
+func selectorOf(path Path, raw any, before *metav1.LabelSelector) (*metav1.LabelSelector, error) {
+	values, ok := raw.(map[string]any)
+	switch {
+	case raw == nil:
+		return nil, nil //nolint:nilnil // null is absent
+	case !ok:
+		return nil, &FieldError{Path: path, Want: "object", Got: typeName(raw)}
+	case before != nil && sameSelector(before, values):
+		return before, nil
 	}
-	if values, ok := raw.(map[string]any); ok && before != nil && sameSelector(before, values) {
-		return before
-	}
-	selector := &metav1.LabelSelector{MatchLabels: r.textMap(path.below("matchLabels"), nil)}
-	if expressions := readEntries(r, path.below("matchExpressions"), nil, readExpression); len(expressions) > 0 {
-		selector.MatchExpressions = make([]metav1.LabelSelectorRequirement, 0, len(expressions))
+	labels, err := textMapOf(path.below("matchLabels"), values["matchLabels"], nil)
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	if list, found := values["matchExpressions"]; found && err == nil {
+		var expressions []*metav1.LabelSelectorRequirement
+		expressions, err = entriesAt(path.below("matchExpressions"), list, nil, readExpression)
 		for _, expression := range expressions {
 			selector.MatchExpressions = append(selector.MatchExpressions, *expression)
 		}
 	}
-	if r.err != nil {
-		return nil
-	}
-	return selector
+	return selector, err
 }
 
 // readExpression returns a pointer, because entriesOf needs comparable entries and an expression is not comparable.
@@ -306,10 +315,10 @@ func rulesInSecondsAt(segments ...string) Field[[]HealthRule] {
 // ruleTimeouts are the fields of the timeout in a rule, by the form of the list.
 var ruleTimeouts = [...]Field[time.Duration]{formPlain: At[time.Duration]("timeout"), formSeconds: SecondsAt("timeoutSeconds")}
 
-// rules requires all members of a rule: one without a timeout would apply at once.
-func (r *reader) rules(f Field[[]HealthRule], before []HealthRule) []HealthRule {
-	at := ruleTimeouts[f.form]
-	return readEntries(r, f.path, before, func(e entry) (HealthRule, error) {
+// rulesOf requires all members of a rule: one without a timeout would apply at once.
+func rulesOf(path Path, form form, raw any, before []HealthRule) ([]HealthRule, error) {
+	at := ruleTimeouts[form]
+	return entriesAt(path, raw, before, func(e entry) (HealthRule, error) {
 		rule := HealthRule{Type: e.needed("type"), Status: metav1.ConditionStatus(e.needed("status"))}
 		timeout := memberAt(&e, at)
 		if rule.Timeout = timeout.Or(-1); rule.Timeout < 0 {

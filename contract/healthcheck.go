@@ -106,34 +106,32 @@ var healthCheckV1Beta1 = func() HealthCheckLayout {
 }()
 
 func (l *HealthCheckLayout) read(obj map[string]any, into *HealthCheckState) error {
-	r := &reader{obj: obj}
-	r.metadata(&into.Metadata)
-	into.ClusterName = text(r, l.ClusterName)
-	into.Selector = r.selector(l.Selector.path, into.Selector)
-	into.NodeRules = r.rules(l.NodeRules, into.NodeRules)
-	into.MachineRules = r.rules(l.MachineRules, into.MachineRules)
-	into.NodeStartup = value(r, l.NodeStartup)
-	into.MaxUnhealthy = value(r, l.MaxUnhealthy)
-	into.UnhealthyRange = text(r, l.UnhealthyRange)
-	into.Template = r.ref(l.Template)
-	into.TemplateVersion = versionIn(text(r, l.Template.APIVersion))
-	into.ExpectedMachines = value(r, l.ExpectedMachines)
-	into.CurrentHealthy = value(r, l.CurrentHealthy)
-	into.RemediationsAllowed = value(r, l.RemediationsAllowed)
-	into.Targets = r.texts(l.Targets, into.Targets)
-	into.Conditions = r.conditions(l.Conditions, into.Conditions)
-	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
-	return r.err
+	x := &exchange{obj: obj}
+	l.walk(x, into, &HealthCheckUpdate{})
+	return x.err
 }
 
 func (l *HealthCheckLayout) write(obj map[string]any, u HealthCheckUpdate) error {
-	w := &writer{obj: obj}
-	w.metadata(u.MetadataUpdate)
-	put(w, l.ExpectedMachines, u.ExpectedMachines)
-	put(w, l.CurrentHealthy, u.CurrentHealthy)
-	put(w, l.RemediationsAllowed, u.RemediationsAllowed)
-	w.texts(l.Targets, u.Targets)
-	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
-	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
-	return w.err
+	x := &exchange{obj: obj, writes: true}
+	l.walk(x, &HealthCheckState{}, &u)
+	return x.err
+}
+
+func (l *HealthCheckLayout) walk(x *exchange, s *HealthCheckState, u *HealthCheckUpdate) {
+	x.metadata(&s.Metadata, &u.MetadataUpdate)
+	load(x, l.ClusterName, &s.ClusterName)
+	load(x, l.Selector, &s.Selector)
+	load(x, l.NodeRules, &s.NodeRules)
+	load(x, l.MachineRules, &s.MachineRules)
+	s.NodeStartup = value(x, l.NodeStartup)
+	s.MaxUnhealthy = value(x, l.MaxUnhealthy)
+	load(x, l.UnhealthyRange, &s.UnhealthyRange)
+	s.Template = x.ref(l.Template)
+	s.TemplateVersion = versionIn(text(x, l.Template.APIVersion))
+	distinct(x, l.ExpectedMachines, &s.ExpectedMachines, u.ExpectedMachines)
+	distinct(x, l.CurrentHealthy, &s.CurrentHealthy, u.CurrentHealthy)
+	distinct(x, l.RemediationsAllowed, &s.RemediationsAllowed, u.RemediationsAllowed)
+	plain(x, l.Targets, &s.Targets, u.Targets)
+	x.conditions(l.Conditions, &s.Conditions, u.Conditions, u.RemoveConditions)
+	plain(x, l.ObservedGeneration, &s.ObservedGeneration, u.ObservedGeneration)
 }

@@ -232,53 +232,45 @@ type MachineLayout struct {
 }
 
 func (l *MachineLayout) read(obj map[string]any, into *MachineState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below retains it
-	r.metadata(&into.Metadata)
-	l.MachineSpecLayout.read(r, &into.MachineSpec)
-	into.Phase = text(r, l.Phase)
-	into.Node = NodeRef{Name: text(r, l.NodeName), UID: types.UID(text(r, l.NodeUID))}
-	into.BootstrapReady = value(r, l.BootstrapReady)
-	into.InfrastructureReady = value(r, l.InfrastructureReady)
-	into.Addresses = readEntries(r, l.Addresses.path, into.Addresses, readAddress)
-	into.FailureDomain = text(r, l.FailureDomain)
-	into.Conditions = r.conditions(l.Conditions, into.Conditions)
-	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
-	into.LastUpdated = r.time(l.LastUpdated)
-	into.DrainStarted, into.VolumeDetachStarted = r.time(l.DrainStarted), r.time(l.VolumeDetachStarted)
-	into.FailureReason = text(r, l.FailureReason)
-	into.FailureMessage = text(r, l.FailureMessage)
-	into.CertificatesExpire = r.time(l.CertificatesExpire)
-	return r.err
+	x := &exchange{obj: obj} // stays on the stack: nothing below retains it
+	l.walk(x, into, &MachineUpdate{})
+	return x.err
 }
 
 func (l *MachineLayout) write(obj map[string]any, u MachineUpdate) error {
-	w := &writer{obj: obj}
-	w.metadata(u.MetadataUpdate)
-	put(w, l.ProviderID, orClear(u.ProviderID))
-	put(w, l.DataSecretName, u.DataSecretName) // an Opt in the state: the empty name is valid
-	put(w, l.Phase, orClear(u.Phase))
-	l.writeNode(w, u.Node)
-	put(w, l.BootstrapReady, u.BootstrapReady)
-	put(w, l.InfrastructureReady, u.InfrastructureReady)
-	putList(w, l.Addresses.path, u.Addresses, addressContent)
-	put(w, l.FailureDomain, orClear(u.FailureDomain))
-	put(w, l.WantedFailureDomain, orClear(u.WantedFailureDomain)) // it may be the same field
-	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
-	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
-	put(w, l.LastUpdated, orClear(u.LastUpdated))
-	put(w, l.DrainStarted, orClear(u.DrainStarted))
-	put(w, l.VolumeDetachStarted, orClear(u.VolumeDetachStarted))
-	put(w, l.FailureReason, orClear(u.FailureReason))
-	put(w, l.FailureMessage, orClear(u.FailureMessage))
-	put(w, l.CertificatesExpire, orClear(u.CertificatesExpire))
-	return w.err
+	x := &exchange{obj: obj, writes: true}
+	l.walk(x, &MachineState{}, &u)
+	return x.err
+}
+
+func (l *MachineLayout) walk(x *exchange, s *MachineState, u *MachineUpdate) {
+	x.metadata(&s.Metadata, &u.MetadataUpdate)
+	l.MachineSpecLayout.read(x, &s.MachineSpec)
+	put(x, l.ProviderID, orClear(u.ProviderID))
+	put(x, l.DataSecretName, u.DataSecretName) // an Opt in the state: the empty name is valid
+	plain(x, l.Phase, &s.Phase, u.Phase)
+	s.Node = NodeRef{Name: text(x, l.NodeName), UID: types.UID(text(x, l.NodeUID))}
+	l.writeNode(x, u.Node)
+	distinct(x, l.BootstrapReady, &s.BootstrapReady, u.BootstrapReady)
+	distinct(x, l.InfrastructureReady, &s.InfrastructureReady, u.InfrastructureReady)
+	plain(x, l.Addresses, &s.Addresses, u.Addresses)
+	plain(x, l.FailureDomain, &s.FailureDomain, u.FailureDomain)
+	put(x, l.WantedFailureDomain, orClear(u.WantedFailureDomain)) // after FailureDomain, because it may be the same field
+	x.conditions(l.Conditions, &s.Conditions, u.Conditions, u.RemoveConditions)
+	plain(x, l.ObservedGeneration, &s.ObservedGeneration, u.ObservedGeneration)
+	plain(x, l.LastUpdated, &s.LastUpdated, u.LastUpdated)
+	plain(x, l.DrainStarted, &s.DrainStarted, u.DrainStarted)
+	plain(x, l.VolumeDetachStarted, &s.VolumeDetachStarted, u.VolumeDetachStarted)
+	plain(x, l.FailureReason, &s.FailureReason, u.FailureReason)
+	plain(x, l.FailureMessage, &s.FailureMessage, u.FailureMessage)
+	plain(x, l.CertificatesExpire, &s.CertificatesExpire, u.CertificatesExpire)
 }
 
 // writeNode writes the members of the reference together: in shapes with kind and apiVersion, both are set exactly when the reference names
 // a Node.
-func (l *MachineLayout) writeNode(w *writer, node Change[NodeRef]) {
-	put(w, l.NodeName, orClear(mapped(node, func(n NodeRef) string { return n.Name })))
-	put(w, l.NodeUID, orClear(mapped(node, func(n NodeRef) string { return string(n.UID) })))
+func (l *MachineLayout) writeNode(x *exchange, node Change[NodeRef]) {
+	put(x, l.NodeName, orClear(mapped(node, func(n NodeRef) string { return n.Name })))
+	put(x, l.NodeUID, orClear(mapped(node, func(n NodeRef) string { return string(n.UID) })))
 	constant := func(text string) Change[string] {
 		return orClear(mapped(node, func(n NodeRef) string {
 			if n.Name == "" {
@@ -287,8 +279,8 @@ func (l *MachineLayout) writeNode(w *writer, node Change[NodeRef]) {
 			return text
 		}))
 	}
-	put(w, l.NodeKind, constant("Node"))
-	put(w, l.NodeAPIVersion, constant("v1"))
+	put(x, l.NodeKind, constant("Node"))
+	put(x, l.NodeAPIVersion, constant("v1"))
 }
 
 // machineV1Beta2 stores the UID of the Node in an annotation, because the schema has no field for it.

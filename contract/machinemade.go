@@ -67,7 +67,7 @@ func templateDiff(of *ReplicatedLayout, deployment map[string]any, in *Replicate
 		}
 		d.compare(at, want, have)
 	}
-	r, s := reader{obj: deployment}, reader{obj: set}
+	r, s := exchange{obj: deployment}, exchange{obj: set}
 	if r.ref(of.Template.Bootstrap) != s.ref(in.Template.Bootstrap) {
 		d.places = append(d.places, refs[0].text)
 	}

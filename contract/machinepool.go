@@ -88,39 +88,29 @@ var machinePoolV1Beta1 = func() MachinePoolLayout {
 }()
 
 func (l *MachinePoolLayout) read(obj map[string]any, into *MachinePoolState) error {
-	r := &reader{obj: obj}
-	r.metadata(&into.Metadata)
-	l.ReplicatedLayout.read(r, &into.ReplicatedState)
-	into.ProviderIDs = r.texts(l.ProviderIDs, into.ProviderIDs)
-	into.Phase = text(r, l.Phase)
-	into.Nodes = readEntries(r, l.Nodes.path, into.Nodes, readNodeRef)
-	into.BootstrapReady = value(r, l.BootstrapReady)
-	into.InfrastructureReady = value(r, l.InfrastructureReady)
-	into.UnavailableReplicas = value(r, l.UnavailableReplicas)
-	into.FailureReason = text(r, l.FailureReason)
-	into.FailureMessage = text(r, l.FailureMessage)
-	return r.err
+	x := &exchange{obj: obj}
+	l.walk(x, into, &MachinePoolUpdate{})
+	return x.err
 }
 
 func (l *MachinePoolLayout) write(obj map[string]any, u MachinePoolUpdate) error {
-	w := &writer{obj: obj}
-	w.metadata(u.MetadataUpdate)
-	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
-	w.texts(l.ProviderIDs, u.ProviderIDs)
-	put(w, l.Template.DataSecretName, u.DataSecretName)
-	put(w, l.Phase, orClear(u.Phase))
-	putList(w, l.Nodes.path, u.Nodes, nodeRefContent)
-	put(w, l.BootstrapReady, u.BootstrapReady)
-	put(w, l.InfrastructureReady, u.InfrastructureReady)
-	put(w, l.UnavailableReplicas, u.UnavailableReplicas)
-	put(w, l.FailureReason, orClear(u.FailureReason))
-	put(w, l.FailureMessage, orClear(u.FailureMessage))
-	return w.err
+	x := &exchange{obj: obj, writes: true}
+	l.walk(x, &MachinePoolState{}, &u)
+	return x.err
 }
 
-// texts replaces a list. An empty list is removed.
-func (w *writer) texts(f Field[[]string], c Change[[]string]) {
-	putList(w, f.path, c, func(text string) any { return text })
+func (l *MachinePoolLayout) walk(x *exchange, s *MachinePoolState, u *MachinePoolUpdate) {
+	x.metadata(&s.Metadata, &u.MetadataUpdate)
+	l.ReplicatedLayout.walk(x, &s.ReplicatedState, &u.ReplicatedUpdate)
+	plain(x, l.ProviderIDs, &s.ProviderIDs, u.ProviderIDs)
+	put(x, l.Template.DataSecretName, u.DataSecretName)
+	plain(x, l.Phase, &s.Phase, u.Phase)
+	plain(x, l.Nodes, &s.Nodes, u.Nodes)
+	distinct(x, l.BootstrapReady, &s.BootstrapReady, u.BootstrapReady)
+	distinct(x, l.InfrastructureReady, &s.InfrastructureReady, u.InfrastructureReady)
+	distinct(x, l.UnavailableReplicas, &s.UnavailableReplicas, u.UnavailableReplicas)
+	plain(x, l.FailureReason, &s.FailureReason, u.FailureReason)
+	plain(x, l.FailureMessage, &s.FailureMessage, u.FailureMessage)
 }
 
 // readNodeRef does not require a UID: the writer of the reference may not have had it.

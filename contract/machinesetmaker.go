@@ -93,7 +93,7 @@ func (m *unstructuredSetMaker) fill(made, from map[string]any, seed MachineSetSe
 	if _, err := m.sync(from, made, nil); err != nil {
 		return err
 	}
-	w := writer{obj: made}
+	w := exchange{obj: made, writes: true}
 	put(&w, m.set.Replicas, SetTo(seed.Replicas))
 	w.addTexts(m.set.Template.Labels.path, seed.TemplateLabels)
 	w.addTexts(m.set.Selector.path.below("matchLabels"), seed.SelectorLabels)
@@ -101,12 +101,12 @@ func (m *unstructuredSetMaker) fill(made, from map[string]any, seed MachineSetSe
 }
 
 // addTexts adds entries to a map of texts.
-func (w *writer) addTexts(at Path, texts map[string]string) {
+func (x *exchange) addTexts(at Path, texts map[string]string) {
 	for key, text := range texts {
 		if at.IsZero() {
 			return
 		}
-		put(w, Field[string]{path: NewPath(append(at.Segments(), key)...)}, SetTo(text))
+		put(x, Field[string]{path: NewPath(append(at.Segments(), key)...)}, SetTo(text))
 	}
 }
 

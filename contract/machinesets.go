@@ -47,19 +47,21 @@ var machineSetV1Beta1 = MachineSetLayout{
 }
 
 func (l *MachineSetLayout) read(obj map[string]any, into *MachineSetState) error {
-	r := &reader{obj: obj}
-	r.metadata(&into.Metadata)
-	l.ReplicatedLayout.read(r, &into.ReplicatedState)
-	into.FullyLabeledReplicas = value(r, l.FullyLabeledReplicas)
-	return r.err
+	x := &exchange{obj: obj}
+	l.walk(x, into, &MachineSetUpdate{})
+	return x.err
 }
 
 func (l *MachineSetLayout) write(obj map[string]any, u MachineSetUpdate) error {
-	w := &writer{obj: obj}
-	w.metadata(u.MetadataUpdate)
-	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
-	put(w, l.FullyLabeledReplicas, u.FullyLabeledReplicas)
-	return w.err
+	x := &exchange{obj: obj, writes: true}
+	l.walk(x, &MachineSetState{}, &u)
+	return x.err
+}
+
+func (l *MachineSetLayout) walk(x *exchange, s *MachineSetState, u *MachineSetUpdate) {
+	x.metadata(&s.Metadata, &u.MetadataUpdate)
+	l.ReplicatedLayout.walk(x, &s.ReplicatedState, &u.ReplicatedUpdate)
+	distinct(x, l.FullyLabeledReplicas, &s.FullyLabeledReplicas, u.FullyLabeledReplicas)
 }
 
 // Values of MachineDeploymentState.RolloutType: how a MachineDeployment rolls out a new template. The API servers of Cluster API reject the
@@ -203,40 +205,37 @@ var machineDeploymentV1Beta1 = func() MachineDeploymentLayout {
 }()
 
 func (l *MachineDeploymentLayout) read(obj map[string]any, into *MachineDeploymentState) error {
-	r := &reader{obj: obj}
-	r.metadata(&into.Metadata)
-	l.ReplicatedLayout.read(r, &into.ReplicatedState)
-	into.RolloutPaused = value(r, l.RolloutPaused).Or(false)
-	into.RolloutType = text(r, l.RolloutType)
-	if asked := text(r, l.AnnotatedRolloutType); asked != "" && (into.RolloutType == "" || into.RolloutType == RolloutRolling) {
-		into.RolloutType = asked
-	}
-	into.InPlaceOrchestration = text(r, l.InPlaceOrchestration)
-	into.MaxSurge, into.MaxUnavailable = value(r, l.MaxSurge), value(r, l.MaxUnavailable)
-	surge, unavailable := value(r, l.InPlaceMaxSurge), value(r, l.InPlaceMaxUnavailable)
-	if into.RolloutType == RolloutInPlace && !l.InPlaceMaxSurge.path.IsZero() {
-		into.MaxSurge, into.MaxUnavailable = surge, unavailable
-	}
-	into.RolloutAfter = r.time(l.RolloutAfter)
-	into.RemediationMaxInFlight = value(r, l.RemediationMaxInFlight)
-	into.RollbackTo = value(r, l.RollbackTo)
-	into.RevisionHistoryLimit = value(r, l.RevisionHistoryLimit)
-	into.ProgressDeadline = value(r, l.ProgressDeadline)
-	into.Phase = text(r, l.Phase)
-	into.UnavailableReplicas = value(r, l.UnavailableReplicas)
-	into.UpdatedReplicas = value(r, l.UpdatedReplicas)
-	return r.err
+	x := &exchange{obj: obj}
+	l.walk(x, into, &MachineDeploymentUpdate{})
+	return x.err
 }
 
 func (l *MachineDeploymentLayout) write(obj map[string]any, u MachineDeploymentUpdate) error {
-	w := &writer{obj: obj}
-	w.metadata(u.MetadataUpdate)
-	l.ReplicatedLayout.write(w, u.ReplicatedUpdate)
-	put(w, l.RolloutPaused, orClear(u.RolloutPaused))
-	put(w, l.RolloutAfter, orClear(u.RolloutAfter))
-	put(w, l.RollbackTo, u.RollbackTo)
-	put(w, l.Phase, orClear(u.Phase))
-	put(w, l.UnavailableReplicas, u.UnavailableReplicas)
-	put(w, l.UpdatedReplicas, u.UpdatedReplicas)
-	return w.err
+	x := &exchange{obj: obj, writes: true}
+	l.walk(x, &MachineDeploymentState{}, &u)
+	return x.err
+}
+
+func (l *MachineDeploymentLayout) walk(x *exchange, s *MachineDeploymentState, u *MachineDeploymentUpdate) {
+	x.metadata(&s.Metadata, &u.MetadataUpdate)
+	l.ReplicatedLayout.walk(x, &s.ReplicatedState, &u.ReplicatedUpdate)
+	plain(x, l.RolloutPaused, &s.RolloutPaused, u.RolloutPaused)
+	load(x, l.RolloutType, &s.RolloutType)
+	if asked := text(x, l.AnnotatedRolloutType); asked != "" && (s.RolloutType == "" || s.RolloutType == RolloutRolling) {
+		s.RolloutType = asked
+	}
+	load(x, l.InPlaceOrchestration, &s.InPlaceOrchestration)
+	s.MaxSurge, s.MaxUnavailable = value(x, l.MaxSurge), value(x, l.MaxUnavailable)
+	surge, unavailable := value(x, l.InPlaceMaxSurge), value(x, l.InPlaceMaxUnavailable)
+	if s.RolloutType == RolloutInPlace && !l.InPlaceMaxSurge.path.IsZero() {
+		s.MaxSurge, s.MaxUnavailable = surge, unavailable
+	}
+	plain(x, l.RolloutAfter, &s.RolloutAfter, u.RolloutAfter)
+	s.RemediationMaxInFlight = value(x, l.RemediationMaxInFlight)
+	distinct(x, l.RollbackTo, &s.RollbackTo, u.RollbackTo)
+	s.RevisionHistoryLimit = value(x, l.RevisionHistoryLimit)
+	s.ProgressDeadline = value(x, l.ProgressDeadline)
+	plain(x, l.Phase, &s.Phase, u.Phase)
+	distinct(x, l.UnavailableReplicas, &s.UnavailableReplicas, u.UnavailableReplicas)
+	distinct(x, l.UpdatedReplicas, &s.UpdatedReplicas, u.UpdatedReplicas)
 }

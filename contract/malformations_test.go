@@ -99,7 +99,6 @@ func malformations(t *testing.T, c malformedCase, name string, l leaf) []malform
 	if conditions, ok := l.(contract.ConditionsField); ok {
 		paths = conditions.Paths()
 	}
-	nullIsFine := slices.Contains(c.nullIsAbsent, name)
 	for _, path := range paths {
 		at := path.Segments()
 		found, nullIsAbsent := leafMalformations(t, c, name, l, at)
@@ -108,7 +107,7 @@ func malformations(t *testing.T, c malformedCase, name string, l leaf) []malform
 				if _, annotation := annotationKey(path); annotation && nullIsAbsent {
 					continue // absent for the field, and a wrong type for those who read all annotations
 				}
-				m.fine = nullIsAbsent || nullIsFine
+				m.fine = nullIsAbsent
 			}
 			all = append(all, m)
 		}
@@ -123,10 +122,6 @@ func leafMalformations(t *testing.T, c malformedCase, name string, l leaf, at []
 	_, annotation := annotationKey(contract.PathOf(l))
 	switch l := l.(type) {
 	case contract.Field[string]:
-		if contract.IsLowestVersion(l) {
-			in := list{at: at, entries: "object", valid: map[string]any{"version": "v1.36.3"}, members: map[string]string{"version": "string"}}
-			return in.malformations(), false
-		}
 		return wrongTypes(at, "string", "string"), false
 	case contract.Field[bool]:
 		return scalar(at, "bool", "bool", annotation), false
@@ -165,6 +160,10 @@ func listMalformations(t *testing.T, c malformedCase, name string, l leaf, in li
 	case contract.Anywhere:
 		return nil, true // anything: an adapter does not read it
 	case contract.Field[[]string]:
+		if contract.AreVersions(l) {
+			in.valid, in.members = map[string]any{"version": "v1.36.3"}, map[string]string{"version": "string"}
+			return in.malformations(), false
+		}
 		in.valid, in.entries = "x", "string"
 		return in.malformations(), false
 	case contract.Field[[]contract.Address]:

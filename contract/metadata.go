@@ -91,50 +91,51 @@ var (
 	metaCreated         = At[time.Time]("metadata", "creationTimestamp")
 	metaDeleting        = At[time.Time]("metadata", "deletionTimestamp")
 	metaFinalizers      = At[[]string]("metadata", "finalizers")
-	metaLabels          = NewPath("metadata", "labels")
-	metaAnnotations     = NewPath("metadata", "annotations")
-	metaOwners          = NewPath("metadata", "ownerReferences")
+	metaLabels          = At[map[string]string]("metadata", "labels")
+	metaAnnotations     = At[map[string]string]("metadata", "annotations")
+	metaOwners          = At[[]metav1.OwnerReference]("metadata", "ownerReferences")
 )
 
-// metadata returns an error for unreadable metadata, which unstructured's accessors treat as absent: a Machine whose annotations cannot be
-// read must not be treated as unpaused.
-func (r *reader) metadata(into *Metadata) {
-	into.Key = types.NamespacedName{Namespace: text(r, metaNamespace), Name: text(r, metaName)}
-	into.UID = types.UID(text(r, metaUID))
-	into.ResourceVersion = text(r, metaResourceVersion)
-	into.Generation = value(r, metaGeneration).Or(0)
-	into.Created = r.time(metaCreated)
-	into.Deleting = r.time(metaDeleting)
-	into.Labels = r.textMap(metaLabels, into.Labels)
-	into.Annotations = r.textMap(metaAnnotations, into.Annotations)
-	into.Finalizers = r.texts(metaFinalizers, into.Finalizers)
-	into.OwnerReferences = r.owners(into.OwnerReferences)
+// metadata fails for unreadable metadata, which unstructured's accessors treat as absent: a Machine whose annotations cannot be read must not
+// be treated as unpaused.
+func (x *exchange) metadata(state *Metadata, u *MetadataUpdate) {
+	state.Key = types.NamespacedName{Namespace: text(x, metaNamespace), Name: text(x, metaName)}
+	state.UID = types.UID(text(x, metaUID))
+	load(x, metaResourceVersion, &state.ResourceVersion)
+	load(x, metaGeneration, &state.Generation)
+	load(x, metaCreated, &state.Created)
+	load(x, metaDeleting, &state.Deleting)
+	load(x, metaLabels, &state.Labels)
+	load(x, metaAnnotations, &state.Annotations)
+	plain(x, metaFinalizers, &state.Finalizers, u.Finalizers)
+	plain(x, metaOwners, &state.OwnerReferences, u.OwnerReferences)
+	if x.writes { // ranging over the maps allocates
+		x.putTexts("labels", u.Labels)
+		x.putTexts("annotations", u.Annotations)
+	}
 }
 
-// textMap returns before while the content is equal.
-func (r *reader) textMap(at Path, before map[string]string) map[string]string {
-	raw := r.raw(at)
+// textMapOf returns before while the content is equal, and nil for null.
+func textMapOf(path Path, raw any, before map[string]string) (map[string]string, error) {
 	if raw == nil {
-		return nil
+		return nil, nil
 	}
 	values, ok := raw.(map[string]any)
 	if !ok {
-		r.fail(&FieldError{Path: at, Want: "object", Got: typeName(raw)})
-		return nil
+		return nil, &FieldError{Path: path, Want: "object", Got: typeName(raw)}
 	}
 	if before != nil && sameTexts(before, values) {
-		return before
+		return before, nil
 	}
 	texts := make(map[string]string, len(values))
 	for _, key := range slices.Sorted(maps.Keys(values)) { // sorted, so that of several wrong entries the same one is reported
 		text, ok := values[key].(string)
 		if !ok {
-			r.fail(&FieldError{Path: at.below(key), Want: "string", Got: typeName(values[key])})
-			return nil
+			return nil, &FieldError{Path: path.below(key), Want: "string", Got: typeName(values[key])}
 		}
 		texts[key] = text
 	}
-	return texts
+	return texts, nil
 }
 
 func sameTexts(have map[string]string, values map[string]any) bool {
@@ -149,18 +150,10 @@ func sameTexts(have map[string]string, values map[string]any) bool {
 	return true
 }
 
-// metadata writes the changes of the update. An empty list is removed.
-func (w *writer) metadata(u MetadataUpdate) {
-	putList(w, metaFinalizers.path, u.Finalizers, func(name string) any { return name })
-	putList(w, metaOwners, u.OwnerReferences, ownerContent)
-	w.textMap("labels", u.Labels)
-	w.textMap("annotations", u.Annotations)
-}
-
-// textMap writes one of the two maps of the metadata, in sorted order so that the error is always the same.
-func (w *writer) textMap(name string, changes map[string]Change[string]) {
+// putTexts writes one of the two maps of the metadata, in sorted order so that the error is always the same.
+func (x *exchange) putTexts(name string, changes map[string]Change[string]) {
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
-		put(w, At[string]("metadata", name, key), changes[key])
+		put(x, At[string]("metadata", name, key), changes[key])
 	}
 }
 
@@ -212,12 +205,9 @@ func groupKind(ref metav1.OwnerReference) schema.GroupKind {
 	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 }
 
-// owners returns before while the content is equal.
-func (r *reader) owners(before []metav1.OwnerReference) []metav1.OwnerReference {
-	if r.raw(metaOwners) == nil {
-		return nil
-	}
-	return readEntries(r, metaOwners, before, func(e entry) (metav1.OwnerReference, error) {
+// ownersOf returns before while the content is equal.
+func ownersOf(path Path, raw any, before []metav1.OwnerReference) ([]metav1.OwnerReference, error) {
+	return entriesAt(path, raw, before, func(e entry) (metav1.OwnerReference, error) {
 		var had metav1.OwnerReference
 		if e.index < len(before) {
 			had = before[e.index]

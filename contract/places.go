@@ -70,7 +70,7 @@ func (f ConditionsField) check(obj map[string]any) (found bool, errs []error) {
 }
 
 func (f RefField) check(obj map[string]any) (found bool, errs []error) {
-	r := reader{obj: obj}
+	r := exchange{obj: obj}
 	ref := r.ref(f)
 	if r.err != nil {
 		errs = []error{r.err}
@@ -151,7 +151,7 @@ func (f Field[T]) typeName() string {
 	case []HealthRule:
 		return "list of rules with " + ruleTimeouts[f.form].path.text
 	case []string:
-		return "list of strings"
+		return map[form]string{formPlain: "list of strings", formVersions: "list of versions"}[f.form]
 	case []Address:
 		return "list of addresses"
 	case []NodeRef:
@@ -160,10 +160,6 @@ func (f Field[T]) typeName() string {
 		return "list of taints"
 	case []ReadinessGate:
 		return "list of readiness gates"
-	case string:
-		if f.form == formVersions {
-			return "list of versions"
-		}
 	}
 	return f.want()
 }

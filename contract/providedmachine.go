@@ -91,36 +91,32 @@ func providedMachineBefore(v Version) ProvidedMachineLayout {
 }
 
 func (l *ProvidedMachineLayout) read(obj map[string]any, into *ProvidedMachineState) error {
-	r := &reader{obj: obj}
-	r.metadata(&into.Metadata)
-	into.ClusterName = text(r, l.ClusterName)
-	into.Spec = value(r, l.Spec).Or(nil)
-	into.ProviderID = text(r, l.ProviderID)
-	into.Resume = nil
-	if resume := text(r, l.Resume); resume != "" {
-		into.Resume = json.RawMessage(resume)
-	}
-	into.Provisioned = value(r, l.Provisioned)
-	into.Addresses = readEntries(r, l.Addresses.path, into.Addresses, readAddress)
-	into.FailureDomain = text(r, l.FailureDomain)
-	into.FailureReason = text(r, l.FailureReason)
-	into.FailureMessage = text(r, l.FailureMessage)
-	into.Conditions = r.conditions(l.Conditions, into.Conditions)
-	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
-	return r.err
+	x := &exchange{obj: obj}
+	l.walk(x, into, &ProvidedMachineUpdate{})
+	return x.err
 }
 
 func (l *ProvidedMachineLayout) write(obj map[string]any, u ProvidedMachineUpdate) error {
-	w := &writer{obj: obj}
-	w.metadata(u.MetadataUpdate)
-	put(w, l.ProviderID, orClear(u.ProviderID))
-	put(w, l.Resume, orClear(mapped(u.Resume, func(content json.RawMessage) string { return string(content) })))
-	put(w, l.Provisioned, u.Provisioned)
-	putList(w, l.Addresses.path, u.Addresses, addressContent)
-	put(w, l.FailureDomain, orClear(u.FailureDomain))
-	put(w, l.FailureReason, orClear(u.FailureReason))
-	put(w, l.FailureMessage, orClear(u.FailureMessage))
-	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
-	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
-	return w.err
+	x := &exchange{obj: obj, writes: true}
+	l.walk(x, &ProvidedMachineState{}, &u)
+	return x.err
+}
+
+func (l *ProvidedMachineLayout) walk(x *exchange, s *ProvidedMachineState, u *ProvidedMachineUpdate) {
+	x.metadata(&s.Metadata, &u.MetadataUpdate)
+	load(x, l.ClusterName, &s.ClusterName)
+	load(x, l.Spec, &s.Spec)
+	plain(x, l.ProviderID, &s.ProviderID, u.ProviderID)
+	s.Resume = nil
+	if resume := text(x, l.Resume); resume != "" {
+		s.Resume = json.RawMessage(resume)
+	}
+	put(x, l.Resume, orClear(mapped(u.Resume, func(content json.RawMessage) string { return string(content) })))
+	distinct(x, l.Provisioned, &s.Provisioned, u.Provisioned)
+	plain(x, l.Addresses, &s.Addresses, u.Addresses)
+	plain(x, l.FailureDomain, &s.FailureDomain, u.FailureDomain)
+	plain(x, l.FailureReason, &s.FailureReason, u.FailureReason)
+	plain(x, l.FailureMessage, &s.FailureMessage, u.FailureMessage)
+	x.conditions(l.Conditions, &s.Conditions, u.Conditions, u.RemoveConditions)
+	plain(x, l.ObservedGeneration, &s.ObservedGeneration, u.ObservedGeneration)
 }

@@ -115,8 +115,8 @@ func infraMachineSinceV1Beta2(v Version) InfraMachineLayout {
 	}
 }
 
-// Read fills every field of into from obj, reusing its slices. It neither changes nor retains obj, and allocates nothing when the slices
-// are large enough and times are in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an
+// Read fills every field of into from obj, reusing lists that are equal. It neither changes nor retains obj, and allocates nothing for
+// an unchanged object while times are in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an
 // error. Provider ID, addresses and failure domain are due once the machine is provisioned: before, unreadable ones are absent and reported
 // in Unreadable.
 func (l *InfraMachineLayout) Read(obj *unstructured.Unstructured, into *InfraMachineState) error {
@@ -127,7 +127,7 @@ func (l *InfraMachineLayout) Read(obj *unstructured.Unstructured, into *InfraMac
 }
 
 func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below retains it
+	r := &exchange{obj: obj} // stays on the stack: nothing below retains it
 	into.Provisioned = value(r, l.Provisioned).Or(false)
 	into.Interruptible = value(r, l.Interruptible).Or(false)
 	into.FailureReason = text(r, l.FailureReason)
@@ -139,8 +139,7 @@ func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) e
 	}
 	into.ProviderID = text(r, l.ProviderID)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
-	into.Addresses = readEntries(r, l.Addresses.path, into.Addresses, readAddress)
-	into.HasAddresses = r.has(l.Addresses.path)
+	into.HasAddresses = load(r, l.Addresses, &into.Addresses)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.FailureDomain = r.firstSaid(l.FailureDomain, l.FailureDomainFallback)
 	into.FailureDomainFallback = value(r, l.FailureDomainFallback)
@@ -210,7 +209,7 @@ func (l *BootstrapConfigLayout) Read(obj *unstructured.Unstructured, into *Boots
 }
 
 func (l *BootstrapConfigLayout) read(obj map[string]any, into *BootstrapConfigState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below retains it
+	r := &exchange{obj: obj} // stays on the stack: nothing below retains it
 	into.DataSecretCreated = value(r, l.DataSecretCreated).Or(false)
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
@@ -298,8 +297,8 @@ func infraMachinePoolSinceV1Beta2(v Version) InfraMachinePoolLayout {
 	}
 }
 
-// Read fills every field of into from obj, reusing its slices. It neither changes nor retains obj, and allocates nothing when the slices
-// are large enough and times are in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an
+// Read fills every field of into from obj, reusing lists that are equal. It neither changes nor retains obj, and allocates nothing for
+// an unchanged object while times are in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an
 // error. IDs, replicas and the kind are due once the group is provisioned: before, unreadable ones are absent and reported in Unreadable.
 func (l *InfraMachinePoolLayout) Read(obj *unstructured.Unstructured, into *InfraMachinePoolState) error {
 	if l == nil {
@@ -309,7 +308,7 @@ func (l *InfraMachinePoolLayout) Read(obj *unstructured.Unstructured, into *Infr
 }
 
 func (l *InfraMachinePoolLayout) read(obj map[string]any, into *InfraMachinePoolState) error {
-	r := &reader{obj: obj} // stays on the stack: nothing below retains it
+	r := &exchange{obj: obj} // stays on the stack: nothing below retains it
 	into.Provisioned = r.either(l.Provisioned, l.ProvisionedFallback)
 	into.FailureReason = text(r, l.FailureReason)
 	into.FailureMessage = text(r, l.FailureMessage)
@@ -318,17 +317,11 @@ func (l *InfraMachinePoolLayout) read(obj map[string]any, into *InfraMachinePool
 	if r.err != nil {
 		return r.err
 	}
-	into.ProviderIDList, into.HasProviderIDList = r.textList(l.ProviderIDList, into.ProviderIDList)
+	into.HasProviderIDList = load(r, l.ProviderIDList, &into.ProviderIDList)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.Replicas = value(r, l.Replicas)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.InfrastructureMachineKind = text(r, l.InfrastructureMachineKind)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	return r.err
-}
-
-func (r *reader) textList(f Field[[]string], into []string) (texts []string, found bool) {
-	texts, found, err := textsAt(f.path, r.obj, into)
-	r.fail(err)
-	return texts, found
 }

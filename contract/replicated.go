@@ -111,35 +111,22 @@ func conditionsV1Beta1() ConditionsField {
 	return ConditionsAt("status", "v1beta2", "conditions").and(conditionsShaped(shapeV1Beta1, "status", "conditions"))
 }
 
-func (l *ReplicatedLayout) read(r *reader, into *ReplicatedState) {
-	into.ClusterName = text(r, l.ClusterName)
-	into.Replicas = value(r, l.Replicas)
-	into.Selector = r.selector(l.Selector.path, into.Selector)
-	l.Template.read(r, &into.Template)
-	into.DeletionOrder = text(r, l.DeletionOrder)
-	into.MachineNaming = text(r, l.MachineNaming)
-	into.SelectorText = text(r, l.SelectorText)
-	into.ObservedReplicas = value(r, l.ObservedReplicas)
-	into.ReadyReplicas = value(r, l.ReadyReplicas)
-	into.AvailableReplicas = value(r, l.AvailableReplicas)
-	into.UpToDateReplicas = value(r, l.UpToDateReplicas)
-	into.NodeReadyReplicas = value(r, l.NodeReadyReplicas)
-	into.NodeAvailableReplicas = value(r, l.NodeAvailableReplicas)
-	into.Conditions = r.conditions(l.Conditions, into.Conditions)
-	into.ObservedGeneration = value(r, l.ObservedGeneration).Or(0)
-}
-
-func (l *ReplicatedLayout) write(w *writer, u ReplicatedUpdate) {
-	put(w, l.Replicas, u.Replicas)
-	put(w, l.SelectorText, orClear(u.SelectorText))
-	put(w, l.ObservedReplicas, u.ObservedReplicas)
-	put(w, l.ReadyReplicas, u.ReadyReplicas)
-	put(w, l.AvailableReplicas, u.AvailableReplicas)
-	put(w, l.UpToDateReplicas, u.UpToDateReplicas)
-	put(w, l.NodeReadyReplicas, u.NodeReadyReplicas)
-	put(w, l.NodeAvailableReplicas, u.NodeAvailableReplicas)
-	w.conditions(l.Conditions, u.Conditions, u.RemoveConditions)
-	put(w, l.ObservedGeneration, orClear(u.ObservedGeneration))
+func (l *ReplicatedLayout) walk(x *exchange, s *ReplicatedState, u *ReplicatedUpdate) {
+	load(x, l.ClusterName, &s.ClusterName)
+	distinct(x, l.Replicas, &s.Replicas, u.Replicas)
+	load(x, l.Selector, &s.Selector)
+	l.Template.read(x, &s.Template)
+	load(x, l.DeletionOrder, &s.DeletionOrder)
+	load(x, l.MachineNaming, &s.MachineNaming)
+	plain(x, l.SelectorText, &s.SelectorText, u.SelectorText)
+	distinct(x, l.ObservedReplicas, &s.ObservedReplicas, u.ObservedReplicas)
+	distinct(x, l.ReadyReplicas, &s.ReadyReplicas, u.ReadyReplicas)
+	distinct(x, l.AvailableReplicas, &s.AvailableReplicas, u.AvailableReplicas)
+	distinct(x, l.UpToDateReplicas, &s.UpToDateReplicas, u.UpToDateReplicas)
+	distinct(x, l.NodeReadyReplicas, &s.NodeReadyReplicas, u.NodeReadyReplicas)
+	distinct(x, l.NodeAvailableReplicas, &s.NodeAvailableReplicas, u.NodeAvailableReplicas)
+	x.conditions(l.Conditions, &s.Conditions, u.Conditions, u.RemoveConditions)
+	plain(x, l.ObservedGeneration, &s.ObservedGeneration, u.ObservedGeneration)
 }
 
 // MachineTemplate is the template of the Machines of a set. Maps are read-only views.
@@ -178,10 +165,10 @@ func machineTemplateV1Beta1() MachineTemplateLayout {
 	return template
 }
 
-func (l *MachineTemplateLayout) read(r *reader, into *MachineTemplate) {
-	into.Labels = r.textMap(l.Labels.path, into.Labels)
-	into.Annotations = r.textMap(l.Annotations.path, into.Annotations)
-	l.MachineSpecLayout.read(r, &into.MachineSpec)
+func (l *MachineTemplateLayout) read(x *exchange, into *MachineTemplate) {
+	load(x, l.Labels, &into.Labels)
+	load(x, l.Annotations, &into.Annotations)
+	l.MachineSpecLayout.read(x, &into.MachineSpec)
 }
 
 // MachineSpecLayout locates the fields of MachineSpec in a Machine or in the template of a set.
@@ -245,23 +232,23 @@ func below(prefix []string) func(...string) []string {
 	return func(more ...string) []string { return slices.Concat(prefix, more) }
 }
 
-func (l *MachineSpecLayout) read(r *reader, into *MachineSpec) {
-	into.ClusterName = text(r, l.ClusterName)
-	into.Bootstrap = r.ref(l.Bootstrap)
-	into.Infrastructure = r.ref(l.Infrastructure)
-	into.Provider = ProviderSpec{Spec: value(r, l.ProviderSpec).Or(nil), Class: r.ref(l.Class)}
-	into.DataSecretName = value(r, l.DataSecretName)
-	into.ProviderID = text(r, l.ProviderID)
-	into.Version = text(r, l.Version)
-	into.WantedFailureDomain = text(r, l.WantedFailureDomain)
-	into.NodeDrainTimeout = value(r, l.NodeDrainTimeout)
-	into.NodeVolumeDetachTimeout = value(r, l.NodeVolumeDetachTimeout)
-	into.NodeDeletionTimeout = value(r, l.NodeDeletionTimeout)
-	into.MinReady = value(r, l.MinReady)
-	into.ReadinessGates = readEntries(r, l.ReadinessGates.path, into.ReadinessGates, readGate)
-	into.Taints = readEntries(r, l.Taints.path, into.Taints, readTaint)
-	into.NodeLabels = r.textMap(l.NodeLabels.path, into.NodeLabels)
-	into.NodeAnnotations = r.textMap(l.NodeAnnotations.path, into.NodeAnnotations)
+func (l *MachineSpecLayout) read(x *exchange, into *MachineSpec) {
+	load(x, l.ClusterName, &into.ClusterName)
+	into.Bootstrap = x.ref(l.Bootstrap)
+	into.Infrastructure = x.ref(l.Infrastructure)
+	into.Provider = ProviderSpec{Spec: value(x, l.ProviderSpec).Or(nil), Class: x.ref(l.Class)}
+	into.DataSecretName = value(x, l.DataSecretName)
+	load(x, l.ProviderID, &into.ProviderID)
+	load(x, l.Version, &into.Version)
+	load(x, l.WantedFailureDomain, &into.WantedFailureDomain)
+	into.NodeDrainTimeout = value(x, l.NodeDrainTimeout)
+	into.NodeVolumeDetachTimeout = value(x, l.NodeVolumeDetachTimeout)
+	into.NodeDeletionTimeout = value(x, l.NodeDeletionTimeout)
+	into.MinReady = value(x, l.MinReady)
+	load(x, l.ReadinessGates, &into.ReadinessGates)
+	load(x, l.Taints, &into.Taints)
+	load(x, l.NodeLabels, &into.NodeLabels)
+	load(x, l.NodeAnnotations, &into.NodeAnnotations)
 }
 
 func readGate(e entry) (ReadinessGate, error) {
@@ -272,20 +259,6 @@ func readGate(e entry) (ReadinessGate, error) {
 func readTaint(e entry) (Taint, error) {
 	taint := Taint{Key: e.needed("key"), Value: e.text("value"), Effect: e.needed("effect"), Propagation: e.text("propagation")}
 	return taint, e.err
-}
-
-func readEntries[T comparable](r *reader, at Path, before []T, read func(entry) (T, error)) []T {
-	if r.err != nil {
-		return nil
-	}
-	items, found, err := listAt(at, r.obj)
-	if err != nil || !found {
-		r.err = err
-		return nil
-	}
-	values, err := entriesOf(at, items, before, read)
-	r.err = err
-	return values
 }
 
 // jsonOf returns an object as JSON with sorted keys, nil for null.

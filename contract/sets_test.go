@@ -299,15 +299,15 @@ func setMalformedCases() map[string]malformedCase {
 		cases["MachineDeployment "+c.version] = c.malformed("Template.")
 	}
 	for _, c := range machinePoolCases() {
-		cases["MachinePool "+c.version] = c.malformed("Template.", "ProviderIDs")
+		cases["MachinePool "+c.version] = c.malformed("Template.")
 	}
 	for _, c := range healthCheckCases() {
-		cases["MachineHealthCheck "+c.version] = c.malformed("", "Targets")
+		cases["MachineHealthCheck "+c.version] = c.malformed("")
 	}
 	return cases
 }
 
-func (c setCase[S, U]) malformed(prefix string, nullIsAbsent ...string) malformedCase {
+func (c setCase[S, U]) malformed(prefix string) malformedCase {
 	writeOnly := c.writeOnly
 	switch {
 	case writeOnly != nil:
@@ -322,5 +322,5 @@ func (c setCase[S, U]) malformed(prefix string, nullIsAbsent ...string) malforme
 		var state S
 		return c.adapter().Read(obj, &state), nil
 	}
-	return malformedCase{layout: c.layout, base: `{}`, read: read, writeOnly: writeOnly, nullIsAbsent: nullIsAbsent}
+	return malformedCase{layout: c.layout, base: `{}`, read: read, writeOnly: writeOnly}
 }

@@ -130,7 +130,7 @@ func memberOf(segments []string) func(string) Field[string] {
 // exists reports whether the layout has a place for this reference.
 func (f RefField) exists() bool { return !f.Name.path.IsZero() }
 
-func (r *reader) ref(f RefField) Ref {
+func (r *exchange) ref(f RefField) Ref {
 	ref := Ref{Group: text(r, f.Group), Kind: text(r, f.Kind), Name: text(r, f.Name)}
 	if group, _, found := strings.Cut(text(r, f.APIVersion), "/"); found {
 		ref.Group = group
@@ -145,7 +145,7 @@ func (f RefField) set(obj map[string]any, ref Ref, version string) error {
 	if err != nil {
 		return err
 	}
-	w := writer{obj: obj}
+	w := exchange{obj: obj, writes: true}
 	put(&w, f.Group, orClear(SetTo(ref.Group)))
 	if !f.APIVersion.path.IsZero() {
 		put(&w, f.APIVersion, SetTo(schema.GroupVersion{Group: ref.Group, Version: version}.String()))
