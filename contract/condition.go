@@ -27,12 +27,13 @@ const (
 	shapeV1Beta1
 	// shapeNode is the condition of a Node, which other systems use for their Machines: it has no observedGeneration.
 	shapeNode
+	// shapeReadOnly is any of the others in a list that is never written.
+	shapeReadOnly
 )
 
 type conditionPlace struct {
-	path    Path
-	shape   conditionShape
-	written bool
+	path  Path
+	shape conditionShape
 }
 
 // ConditionsField locates the conditions of an object: in one list, or in several for an API that migrates from one shape to another. The
@@ -47,31 +48,25 @@ func ConditionsAt(segments ...string) ConditionsField {
 
 // conditionsShaped returns the ConditionsField of a list of the given shape at the given keys.
 func conditionsShaped(shape conditionShape, segments ...string) ConditionsField {
-	return ConditionsField{places: []conditionPlace{{path: NewPath(segments...), shape: shape, written: true}}}
+	return ConditionsField{places: []conditionPlace{{NewPath(segments...), shape}}}
 }
 
-// and returns a ConditionsField that writes the lists of both f and other, and reads those of other when f has none. It changes neither.
-func (f ConditionsField) and(other ConditionsField) ConditionsField {
-	return ConditionsField{places: slices.Concat(f.places, other.places)}
-}
-
-// orElse returns a ConditionsField that reads the lists of other when f has none, and never writes them. It changes neither.
-func (f ConditionsField) orElse(other ConditionsField) ConditionsField {
-	places := slices.Concat(f.places, other.places)
-	for i := range places[len(f.places):] {
-		places[len(f.places)+i].written = false
-	}
-	return ConditionsField{places: places}
+// conditionsV1Beta1 returns the two lists of cluster.x-k8s.io/v1beta1: both are written, and the one in metav1 shape is read when it
+// exists.
+func conditionsV1Beta1() ConditionsField {
+	return ConditionsField{places: []conditionPlace{
+		{NewPath("status", "v1beta2", "conditions"), shapeMetaV1}, {NewPath("status", "conditions"), shapeV1Beta1},
+	}}
 }
 
 // providerConditions returns the places of conditions in provider objects. A provider in transition has two lists, and the one in metav1
 // shape takes precedence. A provider of contract v1beta2 may still have the old shape below status.deprecated. Rule: Cluster API proposal
 // "improving status in CAPI resources".
 func providerConditions() ConditionsField {
-	return ConditionsField{}.
-		orElse(ConditionsAt("status", "v1beta2", "conditions")).
-		orElse(ConditionsAt("status", "conditions")).
-		orElse(conditionsShaped(shapeV1Beta1, "status", "deprecated", "v1beta1", "conditions"))
+	return ConditionsField{places: []conditionPlace{
+		{NewPath("status", "v1beta2", "conditions"), shapeReadOnly}, {NewPath("status", "conditions"), shapeReadOnly},
+		{NewPath("status", "deprecated", "v1beta1", "conditions"), shapeReadOnly},
+	}}
 }
 
 // Paths returns all paths in the order of precedence. The caller owns the slice.
@@ -132,7 +127,7 @@ func (f ConditionsField) items(obj map[string]any) (items []any, at Path, err er
 		if err == nil && found && raw != nil {
 			err = &FieldError{Path: place.path, Want: "list", Got: typeName(raw)}
 		}
-		if err != nil && place.written {
+		if err != nil && place.shape != shapeReadOnly {
 			return nil, Path{}, err
 		}
 		if wrong == nil {
@@ -185,33 +180,39 @@ const severityOfFalse = "Info"
 // a place for conditions drops them.
 func (f ConditionsField) write(obj map[string]any, upsert []metav1.Condition, remove []string) error {
 	for _, place := range f.places {
-		if !place.written || place.path.IsZero() {
+		if place.shape == shapeReadOnly || place.path.IsZero() || len(upsert)+len(remove) == 0 {
 			continue
 		}
-		for _, conditionType := range remove {
-			if err := place.remove(obj, conditionType); err != nil {
-				return err
+		have, _, err := ConditionsField{places: []conditionPlace{place}}.items(obj)
+		if err != nil {
+			return err
+		}
+		items := slices.DeleteFunc(slices.Clone(have), func(item any) bool { return slices.Contains(remove, conditionType(item)) })
+		for _, c := range upsert {
+			if !slices.Contains(remove, c.Type) {
+				items = place.upsert(items, c)
 			}
 		}
-		for _, c := range upsert {
-			if slices.Contains(remove, c.Type) {
-				continue
-			}
-			if err := place.upsert(obj, c); err != nil {
-				return err
-			}
+		if len(have)+len(items) == 0 {
+			continue
+		}
+		if err := place.path.set(obj, items); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// upsert writes one condition into the list by type. It preserves the other entries, their order, and unknown members. A new condition is
+// conditionType returns the type of an entry, empty when it is unreadable.
+func conditionType(item any) string {
+	values, _ := item.(map[string]any)
+	text, _ := values["type"].(string)
+	return text
+}
+
+// upsert writes one condition into a list by type. It preserves the other entries, their order, and unknown members. A new condition is
 // inserted before the first one with a later name, so that the order of the list does not depend on the order of writes.
-func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
-	items, err := p.list(obj)
-	if err != nil {
-		return err
-	}
+func (p conditionPlace) upsert(items []any, c metav1.Condition) []any {
 	for _, item := range items {
 		if values, ok := item.(map[string]any); ok && isText(values["type"], c.Type) {
 			delete(values, "observedGeneration")
@@ -220,18 +221,14 @@ func (p conditionPlace) upsert(obj map[string]any, c metav1.Condition) error {
 			if p.shape == shapeV1Beta1 && c.Status != metav1.ConditionFalse {
 				delete(values, "severity") // only a condition that is False may have one
 			}
-			return nil
+			return items
 		}
 	}
-	at := slices.IndexFunc(items, func(item any) bool {
-		values, _ := item.(map[string]any)
-		have, _ := values["type"].(string)
-		return have > c.Type
-	})
+	at := slices.IndexFunc(items, func(item any) bool { return conditionType(item) > c.Type })
 	if at < 0 {
 		at = len(items)
 	}
-	return p.path.set(obj, slices.Insert(slices.Clip(items), at, any(p.values(c, nil))))
+	return slices.Insert(items, at, any(p.values(c, nil)))
 }
 
 // values returns the members of a condition in the shape of p.
@@ -255,29 +252,7 @@ func (p conditionPlace) values(c metav1.Condition, severity any) map[string]any 
 		if c.Status == metav1.ConditionFalse && (severity == nil || isText(severity, "")) {
 			values["severity"] = severityOfFalse
 		}
-	case shapeNode: // no heartbeat: it would change on every pass
+	case shapeNode, shapeReadOnly: // no heartbeat: it would change on every pass
 	}
 	return values
-}
-
-func (p conditionPlace) remove(obj map[string]any, conditionType string) error {
-	items, err := p.list(obj)
-	if err != nil {
-		return err
-	}
-	kept := make([]any, 0, len(items))
-	for _, item := range items {
-		if values, ok := item.(map[string]any); !ok || !isText(values["type"], conditionType) {
-			kept = append(kept, item)
-		}
-	}
-	if len(kept) == len(items) {
-		return nil
-	}
-	return p.path.set(obj, kept)
-}
-
-func (p conditionPlace) list(obj map[string]any) ([]any, error) {
-	items, _, err := ConditionsField{places: []conditionPlace{p}}.items(obj)
-	return items, err
 }

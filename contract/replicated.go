@@ -105,12 +105,6 @@ func replicatedV1Beta1() ReplicatedLayout {
 	return l
 }
 
-// conditionsV1Beta1 returns the two lists of cluster.x-k8s.io/v1beta1: both are written, and the one in metav1 shape is read when it
-// exists.
-func conditionsV1Beta1() ConditionsField {
-	return ConditionsAt("status", "v1beta2", "conditions").and(conditionsShaped(shapeV1Beta1, "status", "conditions"))
-}
-
 func (l *ReplicatedLayout) walk(x *exchange, s *ReplicatedState, u *ReplicatedUpdate) {
 	load(x, l.ClusterName, &s.ClusterName)
 	distinct(x, l.Replicas, &s.Replicas, u.Replicas)
