@@ -352,63 +352,50 @@ func lookup(segments []string, obj map[string]any) (value any, found bool, err e
 	return value, found, nil
 }
 
-// parent returns the map that holds the last key. With create it creates missing maps; without, an absent parent is nil. It fails before it
-// creates anything, because no wrong type can be below a missing key.
-func (p Path) parent(obj map[string]any, create bool) (map[string]any, error) {
-	for i, key := range p.segments[:len(p.segments)-1] {
-		next, ok := obj[key]
-		if !ok || next == nil {
-			if !create {
-				return nil, nil
-			}
-			made := map[string]any{}
-			obj[key] = made
-			obj = made
-			continue
-		}
-		inner, ok := next.(map[string]any)
-		if !ok {
-			return nil, &FieldError{Path: NewPath(p.segments[:i+1]...), Want: "object", Got: typeName(next)}
-		}
-		obj = inner
-	}
-	return obj, nil
-}
-
+// set writes a value and creates missing parents. It fails before it creates anything, because no wrong type can be below a missing key.
 func (p Path) set(obj map[string]any, value any) error {
 	if p.IsZero() || obj == nil {
 		return errNoPlace
 	}
-	at, err := p.parent(obj, true)
-	if err != nil {
-		return err
+	last := len(p.segments) - 1
+	for i, key := range p.segments[:last] {
+		if obj[key] == nil {
+			obj[key] = map[string]any{}
+		}
+		inner, ok := obj[key].(map[string]any)
+		if !ok {
+			return p.wrongParent(i, obj[key])
+		}
+		obj = inner
 	}
-	at[p.segments[len(p.segments)-1]] = value
+	obj[p.segments[last]] = value
 	return nil
+}
+
+func (p Path) wrongParent(depth int, raw any) error {
+	return &FieldError{Path: NewPath(p.segments[:depth+1]...), Want: "object", Got: typeName(raw)}
 }
 
 // clear removes the value and then every parent below the first key that became empty, so that no `{}` remains. A parent that was already
 // empty is not removed.
-func (p Path) clear(obj map[string]any) error {
-	if p.IsZero() {
-		return nil
-	}
-	at, err := p.parent(obj, false)
-	if err != nil || at == nil {
-		return err
-	}
-	last := p.segments[len(p.segments)-1]
-	if _, found := at[last]; !found {
-		return nil
-	}
-	delete(at, last)
-	for depth := len(p.segments) - 1; depth > 1 && len(at) == 0; depth-- {
-		up, err := Path{segments: p.segments[:depth]}.parent(obj, false)
-		if err != nil || up == nil {
-			return err
+func (p Path) clear(obj map[string]any) error { return p.clearBelow(obj, 0) }
+
+func (p Path) clearBelow(obj map[string]any, depth int) error {
+	if depth >= len(p.segments)-1 {
+		if !p.IsZero() {
+			delete(obj, p.segments[depth])
 		}
-		delete(up, p.segments[depth-1])
-		at = up
+		return nil
 	}
-	return nil
+	key := p.segments[depth]
+	inner, ok := obj[key].(map[string]any)
+	if !ok && obj[key] != nil {
+		return p.wrongParent(depth, obj[key])
+	}
+	some := len(inner) > 0
+	err := p.clearBelow(inner, depth+1)
+	if some && len(inner) == 0 && depth > 0 {
+		delete(obj, key)
+	}
+	return err
 }
