@@ -243,7 +243,9 @@ func CheckMaker(sets MachineSetKind, machines Kind, maker MachineMaker, set Obje
 	if maker == nil {
 		return nil, errors.New("the maker of Machines is nil")
 	}
-	return checkMade(sets, machines, set, "Machine", maker.NewMachine)
+	return checkMade(sets, machines, set, "Machine", func(owner Object, s Seed) (Object, error) {
+		return maker.NewMachine(owner, MachineSeed{Seed: s})
+	})
 }
 
 // CheckSetMaker is CheckMaker for the MachineSets of a deployment.
@@ -253,21 +255,19 @@ func CheckSetMaker(
 	if maker == nil {
 		return nil, errors.New("the maker of MachineSets is nil")
 	}
-	return checkMade(deployments, sets, deployment, "MachineSet", func(owner Object, s MachineSeed) (Object, error) {
-		return maker.NewSet(owner, MachineSetSeed{
-			Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Finalizers: s.Finalizers, Owners: s.Owners,
-		})
+	return checkMade(deployments, sets, deployment, "MachineSet", func(owner Object, s Seed) (Object, error) {
+		return maker.NewSet(owner, MachineSetSeed{Seed: s})
 	})
 }
 
-func probeSeed() MachineSeed {
+func probeSeed() Seed {
 	texts := func() map[string]string { return map[string]string{"example.com/a": "a", "example.com/b": "b"} }
-	return MachineSeed{Key: types.NamespacedName{Namespace: "probe", Name: "probe-made"}, Labels: texts(), Annotations: texts(),
+	return Seed{Key: types.NamespacedName{Namespace: "probe", Name: "probe-made"}, Labels: texts(), Annotations: texts(),
 		Finalizers: []string{probeKey}, Owners: probeOwners()}
 }
 
 func checkMade[S, U, CS, CU any](
-	owners KindOf[S, U], kind KindOf[CS, CU], owner Object, what string, maker func(Object, MachineSeed) (Object, error),
+	owners KindOf[S, U], kind KindOf[CS, CU], owner Object, what string, maker func(Object, Seed) (Object, error),
 ) ([]Forgotten, error) {
 	if owners.New == nil || owners.Adapter == nil || kind.Adapter == nil {
 		return nil, errors.New("both kinds need New and an Adapter")
@@ -296,7 +296,7 @@ func checkMade[S, U, CS, CU any](
 }
 
 // makes calls the embedder's maker and turns a panic into an error.
-func makes(maker func(Object, MachineSeed) (Object, error), owner Object) (made Object, err error) {
+func makes(maker func(Object, Seed) (Object, error), owner Object) (made Object, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the maker panics: %v", p)

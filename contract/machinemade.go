@@ -183,24 +183,24 @@ func specInPlace(from, into *MachineSpecLayout) []inPlace {
 		durationInPlace("nodeDeletionTimeout", from.NodeDeletionTimeout, into.NodeDeletionTimeout),
 		durationInPlace("nodeDrainTimeout", from.NodeDrainTimeout, into.NodeDrainTimeout),
 		durationInPlace("nodeVolumeDetachTimeout", from.NodeVolumeDetachTimeout, into.NodeVolumeDetachTimeout),
-		contentInPlace("readinessGates", from.ReadinessGates, into.ReadinessGates.path),
-		contentInPlace("taints", from.Taints, into.Taints.path),
+		contentInPlace[[]any]("readinessGates", from.ReadinessGates.path, into.ReadinessGates.path),
+		contentInPlace[[]any]("taints", from.Taints.path, into.Taints.path),
 	)
 	for i := range min(len(from.InPlace), len(into.InPlace)) {
-		fields = append(fields, contentInPlace(from.InPlace[i].text, anywhere(from.InPlace[i:i+1]), into.InPlace[i]))
+		fields = append(fields, contentInPlace[any](from.InPlace[i].text, from.InPlace[i], into.InPlace[i]))
 	}
 	return fields
 }
 
-// contentInPlace copies the content of a readable field, including members that only newer versions of the shape have. Null is absent.
-func contentInPlace(name string, field leaf, into Path) inPlace {
-	_, paths := field.describe()
-	from := paths[0]
+// contentInPlace copies content of type T, including members that only newer versions of the shape have. Null is absent.
+func contentInPlace[T any](name string, from, into Path) inPlace {
 	return inPlace{name, from, into, func(source, target map[string]any) (bool, error) {
-		_, errs := field.check(source)
 		want, _, err := lookup(from.segments, source)
-		if err := errors.Join(append(errs, err)...); err != nil || want == nil {
+		if err != nil || want == nil {
 			return false, err
+		}
+		if typed, ok := want.(T); !ok {
+			return false, &FieldError{Path: from, Want: typeName(typed), Got: typeName(want)}
 		}
 		return true, copyContent(source, from, target, into)
 	}}
@@ -236,7 +236,7 @@ func entriesInPlace(prefix string, from, into Path, source map[string]any, given
 	slices.Sort(keys)
 	var fields []inPlace
 	for _, key := range slices.Compact(keys) {
-		fields = append(fields, contentInPlace(prefix+key, Field[string]{path: from.below(key)}, into.below(key)))
+		fields = append(fields, contentInPlace[string](prefix+key, from.below(key), into.below(key)))
 	}
 	return fields, nil
 }

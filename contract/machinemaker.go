@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,14 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MachineSeed is what the creator of a Machine of a set decides, in addition to the template of the set. It is neither retained nor
-// changed.
-type MachineSeed struct {
+// Seed is the metadata of an object that a set or a deployment makes. It is neither retained nor changed.
+type Seed struct {
 	Key types.NamespacedName
-	// Labels and Annotations are complete: they include those of the template.
+	// Labels and Annotations are complete: those of a Machine include those of the template.
 	Labels, Annotations map[string]string
 	Finalizers          []string
 	Owners              []metav1.OwnerReference
+}
+
+// MachineSeed is what the creator of a Machine of a set decides, in addition to the template of the set. It is neither retained nor
+// changed.
+type MachineSeed struct {
+	Seed
+
 	// Bootstrap and Infrastructure are the objects created for this Machine. They replace the references to templates in the set's template; a
 	// zero Ref replaces nothing.
 	Bootstrap, Infrastructure Ref
@@ -114,16 +119,13 @@ func (m *unstructuredMaker) SyncMachine(set, machine Object, given []string) (no
 		return m.sync(from.Object, u.Object, given)
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(machine)
-	if err != nil {
-		return nil, fmt.Errorf("%s/%s: convert %T: %w", machine.GetNamespace(), machine.GetName(), machine, err)
+	if err == nil {
+		now, err = m.sync(from.Object, content, given)
 	}
-	if now, err = m.sync(from.Object, content, given); err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", machine.GetNamespace(), machine.GetName(), err)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, machine)
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, machine); err != nil {
-		return nil, fmt.Errorf("%s/%s: convert to %T: %w", machine.GetNamespace(), machine.GetName(), machine, err)
-	}
-	return now, nil
+	return now, about("", machine, err)
 }
 
 func (m *unstructuredMaker) sync(set, machine map[string]any, given []string) ([]string, error) {
@@ -131,8 +133,9 @@ func (m *unstructuredMaker) sync(set, machine map[string]any, given []string) ([
 	return syncFields(fields, m.set.Template.MadeOf, set, machine, given)
 }
 
-// ApplyTo sets the metadata of the seed on an object of a Go type, for your own MachineMaker. The object shares no memory with the seed.
-func (s MachineSeed) ApplyTo(obj metav1.Object) {
+// ApplyTo sets the metadata on an object of a Go type, for your own MachineMaker or MachineSetMaker. The object shares no memory with the
+// seed.
+func (s Seed) ApplyTo(obj metav1.Object) {
 	obj.SetNamespace(s.Key.Namespace)
 	obj.SetName(s.Key.Name)
 	obj.SetLabels(maps.Clone(s.Labels))

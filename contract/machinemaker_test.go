@@ -33,12 +33,12 @@ func fullSet(t *testing.T, version string) *unstructured.Unstructured {
 }
 
 func seedOf() contract.MachineSeed {
-	return contract.MachineSeed{
+	return contract.MachineSeed{Seed: contract.Seed{
 		Key: types.NamespacedName{Namespace: "ns", Name: "workers-x"}, Labels: map[string]string{"l": "1"},
 		Annotations: map[string]string{"a": "2"},
 		Finalizers:  []string{"f"},
 		Owners: []metav1.OwnerReference{
-			{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "workers", UID: "u", Controller: new(true)}},
+			{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "workers", UID: "u", Controller: new(true)}}},
 		Bootstrap:        contract.Ref{Group: "bootstrap.example.com", Kind: "Config", Name: "workers-x"},
 		BootstrapVersion: "v1",
 		Infrastructure:   contract.Ref{Group: "infra.example.com", Kind: "Server", Name: "workers-x"}, InfrastructureVersion: "v2",

@@ -5,21 +5,16 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // MachineSetSeed is what the creator of a MachineSet of a deployment decides, in addition to the deployment. It is neither retained nor
 // changed.
 type MachineSetSeed struct {
-	Key types.NamespacedName
-	// Labels and Annotations are all that the set gets.
-	Labels, Annotations map[string]string
-	Finalizers          []string
-	Owners              []metav1.OwnerReference
-	Replicas            int32
+	Seed
+
+	Replicas int32
 	// TemplateLabels are added to the labels of the template, and SelectorLabels to the selector. In both, the label distinguishes the
 	// Machines of one set from those of another.
 	TemplateLabels, SelectorLabels map[string]string
@@ -123,8 +118,8 @@ func (m *unstructuredSetMaker) SyncSet(deployment, set Object, given []string) (
 func (m *unstructuredSetMaker) sync(from, into map[string]any, given []string) (now []string, err error) {
 	of, in := &m.deployment.ReplicatedLayout, &m.set.ReplicatedLayout
 	fields := append(specInPlace(&of.Template.MachineSpecLayout, &in.Template.MachineSpecLayout),
-		contentInPlace("deletionOrder", of.DeletionOrder, in.DeletionOrder.path),
-		contentInPlace("machineNaming", of.MachineNaming, in.MachineNaming.path))
+		contentInPlace[string]("deletionOrder", of.DeletionOrder.path, in.DeletionOrder.path),
+		contentInPlace[string]("machineNaming", of.MachineNaming.path, in.MachineNaming.path))
 	labels, err := entriesInPlace("labels.", of.Template.Labels.path, in.Template.Labels.path, from, given)
 	annotations, err2 := entriesInPlace("annotations.", of.Template.Annotations.path, in.Template.Annotations.path, from, given)
 	if err := errors.Join(err, err2); err != nil {
@@ -157,9 +152,4 @@ func (m *unstructuredSetMaker) CopyTemplate(set, deployment Object) error {
 		return fmt.Errorf("copy the template of %s to %s/%s: %w", set.GetName(), deployment.GetNamespace(), deployment.GetName(), err)
 	}
 	return nil
-}
-
-// ApplyTo sets the metadata of the seed on an object of a Go type, for your own MachineSetMaker. The object shares no memory with the seed.
-func (s MachineSetSeed) ApplyTo(obj metav1.Object) {
-	MachineSeed{Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Finalizers: s.Finalizers, Owners: s.Owners}.ApplyTo(obj)
 }

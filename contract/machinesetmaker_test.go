@@ -72,10 +72,11 @@ func deployedShapes() map[string]deployed {
 
 func setSeed() contract.MachineSetSeed {
 	own := map[string]string{contract.TemplateHashLabel: "abc"}
-	return contract.MachineSetSeed{
+	return contract.MachineSetSeed{Seed: contract.Seed{
 		Key: types.NamespacedName{Namespace: "ns", Name: "workers-abc"}, Labels: map[string]string{"l": "1", contract.TemplateHashLabel: "abc"},
-		Annotations: map[string]string{contract.RevisionAnnotation: "1"}, Finalizers: []string{"f"}, Replicas: 2,
-		Owners:         []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "MachineDeployment", Name: "workers", UID: "u"}},
+		Annotations: map[string]string{contract.RevisionAnnotation: "1"}, Finalizers: []string{"f"},
+		Owners: []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "MachineDeployment", Name: "workers", UID: "u"}}},
+		Replicas:       2,
 		TemplateLabels: own, SelectorLabels: own,
 	}
 }

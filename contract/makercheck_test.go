@@ -32,7 +32,7 @@ func (m seedMaker) NewMachine(_ contract.Object, s contract.MachineSeed) (contra
 func (m seedMaker) NewSet(_ contract.Object, s contract.MachineSetSeed) (contract.Object, error) {
 	m.set(&s)
 	made := m.named()
-	contract.MachineSeed{Key: s.Key, Labels: s.Labels, Annotations: s.Annotations, Finalizers: s.Finalizers, Owners: s.Owners}.ApplyTo(made)
+	s.ApplyTo(made)
 	return made, m.err
 }
 

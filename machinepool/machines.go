@@ -227,8 +227,9 @@ func (p *Scope) createMachines(ctx context.Context, missing []string) error {
 func (p *Scope) createMachine(ctx context.Context, name string) error {
 	labels, annotations := p.machineMetadata()
 	machine, err := p.env.kinds.NewMachine(&p.State, contract.MachineSeed{
-		Key: p.key(name), Labels: labels, Annotations: annotations,
-		Owners:                []metav1.OwnerReference{p.OwnerReference()},
+		Seed: contract.Seed{
+			Key: p.key(name), Labels: labels, Annotations: annotations, Owners: []metav1.OwnerReference{p.OwnerReference()},
+		},
 		Infrastructure:        contract.Ref{Group: p.machines.gvk.Group, Kind: p.machines.gvk.Kind, Name: name},
 		InfrastructureVersion: p.machines.gvk.Version,
 	})

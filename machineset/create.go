@@ -54,10 +54,10 @@ func (s *Scope) seed(e scale.Entry) contract.MachineSeed {
 	annotations := map[string]string{}
 	maps.Copy(annotations, s.State.Template.Annotations)
 	maps.Copy(annotations, scale.Stamp{Set: s.State.UID, Slot: e.Slot}.Annotations())
-	return contract.MachineSeed{
+	return contract.MachineSeed{Seed: contract.Seed{
 		Key: s.key(e.Name), Labels: machineLabels(&s.State), Annotations: annotations,
 		Finalizers: engine.Finalizers(s.env.kinds.Machine, contract.MachineFinalizer), Owners: []metav1.OwnerReference{s.OwnerReference()},
-	}
+	}}
 }
 
 // newMachine returns the Machine to create, with the record of the values that the set gave it.
@@ -120,7 +120,7 @@ func (s *Scope) createPart(ctx context.Context, template external.Object, e scal
 // fingerprint returns a digest of the sources of new Machines: the Machine as the set's template renders it, and the templates of its
 // objects. It is empty when the Machine cannot be rendered, which its creation reports.
 func (s *Scope) fingerprint() string {
-	machine, err := s.env.kinds.Maker.NewMachine(s.Object, contract.MachineSeed{Key: s.State.Key})
+	machine, err := s.env.kinds.Maker.NewMachine(s.Object, contract.MachineSeed{Seed: contract.Seed{Key: s.State.Key}})
 	if err != nil {
 		return ""
 	}

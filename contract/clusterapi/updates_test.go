@@ -150,12 +150,12 @@ func makersAgree(t *testing.T, r *rand.Rand, d *clusterv1.MachineDeployment, set
 	sets := [2]contract.MachineSetMaker{contract.UnstructuredSetMaker(contract.LayoutsOf(contract.V1Beta2).MachineDeployment,
 		clusterv1.GroupVersion.WithKind("MachineSet"), contract.LayoutsOf(contract.V1Beta2).MachineSet), clusterapi.Kinds().SetMaker}
 	key := types.NamespacedName{Namespace: "n", Name: "new"}
-	seed := contract.MachineSeed{Key: key, Labels: map[string]string{"l": "1"}, Finalizers: []string{"f"},
+	seed := contract.MachineSeed{Seed: contract.Seed{Key: key, Labels: map[string]string{"l": "1"}, Finalizers: []string{"f"}},
 		Bootstrap: contract.Ref{Group: "g", Kind: "B", Name: "b"}, Infrastructure: contract.Ref{Group: "g", Kind: "I", Name: "i"}}
 	if r.IntN(2) == 0 {
 		seed.Bootstrap = contract.Ref{}
 	}
-	setSeed := contract.MachineSetSeed{Key: key, Replicas: int32(r.IntN(2)), TemplateLabels: map[string]string{"hash": "1"},
+	setSeed := contract.MachineSetSeed{Seed: contract.Seed{Key: key}, Replicas: int32(r.IntN(2)), TemplateLabels: map[string]string{"hash": "1"},
 		SelectorLabels: map[string]string{"hash": "1"}}
 	given := []string{"minReady", "nodeDrainTimeout", "taints", "readinessGates", "deletionOrder", "labels.a", "labels.zz", "annotations.b"}
 	given = given[r.IntN(len(given)):]

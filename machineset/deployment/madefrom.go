@@ -19,7 +19,7 @@ const maxChanged = 2
 
 // fingerprint returns a digest of the sources of the deployment's sets, empty when it creates none.
 func (s *Scope) fingerprint() string {
-	made, err := s.env.kinds.SetMaker.NewSet(s.Object, contract.MachineSetSeed{Key: s.State.Key})
+	made, err := s.env.kinds.SetMaker.NewSet(s.Object, contract.MachineSetSeed{Seed: contract.Seed{Key: s.State.Key}})
 	if err != nil {
 		return ""
 	}

@@ -148,9 +148,11 @@ func (s *Scope) newSet(e scale.Entry) (client.Object, error) {
 	from := s.fingerprint()
 	own := map[string]string{contract.TemplateHashLabel: hashLabel(e.Name, from)}
 	seed := contract.MachineSetSeed{
-		Key: client.ObjectKey{Namespace: s.State.Key.Namespace, Name: e.Name}, Replicas: int32(s.plan.Create.Or(0)),
-		Labels: setLabels(&s.State), Annotations: setAnnotations(&s.State), TemplateLabels: own, SelectorLabels: own,
-		Owners: []metav1.OwnerReference{s.OwnerReference()},
+		Seed: contract.Seed{
+			Key: client.ObjectKey{Namespace: s.State.Key.Namespace, Name: e.Name}, Owners: []metav1.OwnerReference{s.OwnerReference()},
+			Labels: setLabels(&s.State), Annotations: setAnnotations(&s.State),
+		},
+		Replicas: int32(s.plan.Create.Or(0)), TemplateLabels: own, SelectorLabels: own,
 	}
 	maps.Copy(seed.Labels, own)
 	maps.Copy(seed.Annotations, scale.Stamp{Set: s.State.UID, Slot: e.Slot, From: from, After: s.plan.MadeFor}.Annotations())
