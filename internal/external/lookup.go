@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -224,15 +223,15 @@ func (t *Tracker) List(
 // resolve finds the version and the contract of the kind, from the labels of its cached CRD. If it returns false, found has the reason.
 func (t *Tracker) resolve(ctx context.Context, found *Object) (bool, error) {
 	gk, crd, definition := found.Ref.GroupKind(), CRDMetadata(), Object{GVK: CRDGVK()}
-	name, resolved := contract.CRDName(gk), contract.Resolved{}
-	err := t.read(ctx, types.NamespacedName{Name: name}, crd, &definition)
-	switch {
-	case err != nil:
+	name := contract.CRDName(gk)
+	if err := t.read(ctx, types.NamespacedName{Name: name}, crd, &definition); err != nil {
 		return false, err
-	case definition.Presence == Absent:
-		err, found.Presence = contract.MissingCRD(gk), KindMissing
-	case definition.Presence == Present:
-		resolved, err = contract.Resolve(name, crd.Labels, t.contracts...)
+	}
+	switch definition.Presence {
+	case Absent:
+		found.Presence, found.Problem = KindMissing, Problem{ReasonCRDNotFound, contract.MissingCRD(gk).Error()}
+		return false, nil
+	case Present:
 	default:
 		found.RetryAfter = definition.RetryAfter
 		if definition.Problem.Reason == ReasonVersionNotServed {
@@ -240,26 +239,13 @@ func (t *Tracker) resolve(ctx context.Context, found *Object) (bool, error) {
 		}
 		return false, nil
 	}
-	if problem, known := kindProblem(err); known {
-		found.Problem = problem
-		return false, nil // a problem that a person can fix becomes a condition
+	resolved, err := contract.Resolve(name, crd.Labels, t.contracts...)
+	if err != nil { // the text describes what a person can do
+		found.Problem = Problem{ReasonContractLabelMissing, err.Error()}
+		return false, nil
 	}
-	found.Contract = resolved.Contract
-	found.GVK = gk.WithVersion(resolved.APIVersion)
-	return err == nil, err
-}
-
-// kindProblem returns the Problem for a missing CRD or one without a contract; false if a person cannot fix the error. The text of the
-// error describes the fix.
-func kindProblem(err error) (Problem, bool) {
-	switch {
-	case errors.Is(err, contract.ErrNoCRD):
-		return Problem{ReasonCRDNotFound, err.Error()}, true
-	case errors.Is(err, contract.ErrNoContract):
-		return Problem{ReasonContractLabelMissing, err.Error()}, true
-	default:
-		return Problem{}, false
-	}
+	found.Contract, found.GVK = resolved.Contract, gk.WithVersion(resolved.APIVersion)
+	return true, nil
 }
 
 // ReadSecret reads a Secret without a logger in the context: from verbosity 8 on, client-go logs the body of each response with the logger
