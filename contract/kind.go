@@ -79,24 +79,27 @@ type layout[S, U any] interface {
 // which must not change afterwards. With a nil layout the kind has no Adapter, and every reconciler rejects it. The adapter returns
 // ErrOtherType for objects of Go types. StatusSubresource is true: set it to false for a CRD without one.
 func Unstructured[S, U any](gvk schema.GroupVersionKind, table layout[S, U]) KindOf[S, U] {
-	kind := KindOf[S, U]{
-		GVK: gvk,
-		New: func() Object {
-			obj := &unstructured.Unstructured{}
-			obj.SetGroupVersionKind(gvk)
-			return obj
-		},
-		NewList: func() runtime.Object {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-			return list
-		},
-		StatusSubresource: true,
+	newObject := func() *unstructured.Unstructured {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(gvk)
+		return obj
 	}
+	newList := func() runtime.Object {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		return list
+	}
+	adapter := typedAdapter[*unstructured.Unstructured, S, U]{keeps: true}
 	if v := reflect.ValueOf(table); v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
-		kind.Adapter = layoutAdapter[S, U]{layout: table}
+		adapter.read = func(obj *unstructured.Unstructured, into *S) error { return table.read(obj.Object, into) }
+		adapter.write = func(obj *unstructured.Unstructured, update U) error {
+			if obj.Object == nil {
+				obj.Object = map[string]any{}
+			}
+			return table.write(obj.Object, update)
+		}
 	}
-	return kind
+	return kindOfType(gvk, newObject, newList, adapter)
 }
 
 func typed[T Object](obj Object) (T, error) {
@@ -111,27 +114,6 @@ func bothTyped[A, B Object](a, b Object) (A, B, error) {
 	x, err := typed[A](a)
 	y, err2 := typed[B](b)
 	return x, y, errors.Join(err, err2)
-}
-
-type layoutAdapter[S, U any] struct{ layout layout[S, U] }
-
-func (a layoutAdapter[S, U]) Read(obj Object, into *S) error {
-	u, err := typed[*unstructured.Unstructured](obj)
-	if err == nil {
-		err = a.layout.read(u.Object, into)
-	}
-	return about("", obj, err)
-}
-
-func (a layoutAdapter[S, U]) Write(obj Object, update U) error {
-	u, err := typed[*unstructured.Unstructured](obj)
-	if err == nil {
-		if u.Object == nil {
-			u.Object = map[string]any{}
-		}
-		err = a.layout.write(u.Object, update)
-	}
-	return about("", obj, err)
 }
 
 // NewTyped returns the Kind of an embedder's own Go type. newObject and newList return empty objects; read and write are the two methods of
@@ -199,7 +181,7 @@ func Converted[A any, B comparable](items []A, before []B, convert func(A) B) []
 }
 
 type typedAdapter[T Object, S, U any] struct {
-	kind  string
+	kind  string // for errors; empty means that of the object
 	read  func(T, *S) error
 	write func(T, U) error
 	keeps bool // read gets the result of an earlier read
