@@ -27,18 +27,19 @@ func covers(places []Path, at Path) bool {
 
 var errNothingMade = errors.New("the layouts do not say alike what a template makes Machines of (MadeOf)")
 
-// madeParts returns the paths of the template that decide which machine is made. The two references are last.
-func (l *MachineTemplateLayout) madeParts() []Path {
-	return append(slices.Clone(l.MadeOf), l.Bootstrap.at(), l.Infrastructure.at())
+// madeParts returns the paths of two templates that decide which machine is made. The two references are last.
+func madeParts(a, b *MachineTemplateLayout) (ofA, ofB []Path, err error) {
+	if len(a.MadeOf) == 0 || len(a.MadeOf) != len(b.MadeOf) {
+		return nil, nil, errNothingMade
+	}
+	return append(slices.Clone(a.MadeOf), a.Bootstrap.at(), a.Infrastructure.at()),
+		append(slices.Clone(b.MadeOf), b.Bootstrap.at(), b.Infrastructure.at()), nil
 }
 
 // at returns the path of the whole reference, the zero Path when there is none.
 func (f RefField) at() Path {
-	if !f.exists() {
-		return Path{}
-	}
 	segments := f.Name.path.segments
-	return NewPath(segments[:len(segments)-1]...)
+	return NewPath(segments[:max(0, len(segments)-1)]...)
 }
 
 // templateDiff compares the parts of two templates that decide which machine is made.
@@ -47,9 +48,9 @@ func templateDiff(of *ReplicatedLayout, deployment map[string]any, in *Replicate
 	if err != nil {
 		return nil, err
 	}
-	mine, theirs := of.Template.madeParts(), in.Template.madeParts()
-	if len(of.Template.MadeOf) == 0 || len(mine) != len(theirs) {
-		return nil, errNothingMade
+	mine, theirs, err := madeParts(&of.Template, &in.Template)
+	if err != nil {
+		return nil, err
 	}
 	labels, refs := of.Template.Labels.path.String(), mine[len(mine)-2:]
 	d := differences{skip: func(at Path) bool {
@@ -104,9 +105,9 @@ func copyTemplate(in *ReplicatedLayout, set map[string]any, of *ReplicatedLayout
 	if err != nil {
 		return err
 	}
-	from, into := in.Template.madeParts(), of.Template.madeParts()
-	if len(in.Template.MadeOf) == 0 || len(from) != len(into) {
-		return errNothingMade
+	from, into, err := madeParts(&in.Template, &of.Template)
+	if err != nil {
+		return err
 	}
 	for i := range from {
 		if err := copyContent(set, from[i], deployment, into[i]); err != nil {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -134,39 +135,32 @@ func (f Field[T]) describe() (string, []Path) { return f.typeName(), []Path{f.pa
 
 // typeName returns the name of the field's type, as in Place.Type.
 func (f Field[T]) typeName() string {
-	var zero T
-	switch any(zero).(type) {
-	case time.Time:
-		return "time"
-	case intstr.IntOrString:
-		return "32-bit integer or percentage"
-	case json.RawMessage:
-		return "object"
-	case map[string]string:
-		return "map of strings"
-	case *metav1.LabelSelector:
-		return "label selector"
-	case time.Duration:
-		return map[form]string{formPlain: "duration", formSeconds: "seconds"}[f.form]
-	case []HealthRule:
+	of := reflect.TypeFor[T]()
+	switch {
+	case of == reflect.TypeFor[[]string]() && f.form == formVersions:
+		return "list of versions"
+	case of == reflect.TypeFor[time.Duration]() && f.form == formSeconds:
+		return "seconds"
+	case of == reflect.TypeFor[[]HealthRule]():
 		return "list of rules with " + ruleTimeouts[f.form].path.text
-	case []string:
-		return map[form]string{formPlain: "list of strings", formVersions: "list of versions"}[f.form]
-	case []Address:
-		return "list of addresses"
-	case []NodeRef:
-		return "list of Nodes"
-	case []Taint:
-		return "list of taints"
-	case []ReadinessGate:
-		return "list of readiness gates"
 	}
-	return f.want()
+	return cmp.Or(typeNames[of], f.want())
+}
+
+var typeNames = map[reflect.Type]string{
+	reflect.TypeFor[time.Time]():             "time",
+	reflect.TypeFor[time.Duration]():         "duration",
+	reflect.TypeFor[intstr.IntOrString]():    "32-bit integer or percentage",
+	reflect.TypeFor[json.RawMessage]():       "object",
+	reflect.TypeFor[map[string]string]():     "map of strings",
+	reflect.TypeFor[*metav1.LabelSelector](): "label selector",
+	reflect.TypeFor[[]string]():              "list of strings",
+	reflect.TypeFor[[]Address]():             "list of addresses",
+	reflect.TypeFor[[]NodeRef]():             "list of Nodes",
+	reflect.TypeFor[[]Taint]():               "list of taints",
+	reflect.TypeFor[[]ReadinessGate]():       "list of readiness gates",
 }
 
 func (f ConditionsField) describe() (string, []Path) { return "list of conditions", f.Paths() }
 
-func (f RefField) describe() (string, []Path) {
-	segments := f.Name.path.Segments()
-	return "reference", []Path{NewPath(segments[:max(0, len(segments)-1)]...)}
-}
+func (f RefField) describe() (string, []Path) { return "reference", []Path{f.at()} }
