@@ -95,8 +95,8 @@ func (w Workload) IsGone(ctx context.Context, name string, isStill func(*corev1.
 // come from a proxy, or from a path that is not served; some servers send no other. Then ConfirmGone makes a list request, which is also
 // correct on a server without support for the field selector.
 func (w Workload) ConfirmGone(ctx context.Context, name string, err error) bool {
-	if external.SaysGone(err) || !apierrors.IsNotFound(err) {
-		return external.SaysGone(err)
+	if external.IsGone(err) || !apierrors.IsNotFound(err) {
+		return external.IsGone(err)
 	}
 	var list corev1.NodeList
 	failed := w.reader().List(ctx, &list, client.MatchingFields{"metadata.name": name})

@@ -13,15 +13,7 @@ type differ struct {
 	desired             Desired
 	memory              memory
 	labels, annotations side
-}
-
-func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
-	memory := p.Ledger.read(node)
-	return differ{
-		policy: p, node: node, desired: d, memory: memory,
-		labels:      newSide(node.Labels, d.Labels, d.AddLabels, p.Labels, nil, memory.labels),
-		annotations: newSide(node.Annotations, d.Annotations, d.AddAnnotations, p.Annotations, p, memory.annotations),
-	}
+	taints              []Taint // of the desired ones, those that the Node may get
 }
 
 // Diff returns the patch that brings a Node into the desired state, and true; or false when nothing has to change. The one patch sets
@@ -29,7 +21,13 @@ func newDiffer(p *Policy, node *corev1.Node, d Desired) differ {
 //
 // The owner's value overrides an existing one and is recorded from then on. The Node is not changed.
 func (p *Policy) Diff(node *corev1.Node, desired Desired) (Patch, bool) {
-	d := newDiffer(p, node, desired)
+	memory := p.Ledger.read(node)
+	d := differ{
+		policy: p, node: node, desired: desired, memory: memory,
+		labels:      newSide(node.Labels, desired.Labels, desired.AddLabels, p.Labels, nil, memory.labels),
+		annotations: newSide(node.Annotations, desired.Annotations, desired.AddAnnotations, p.Annotations, p, memory.annotations),
+	}
+	d.selectTaints()
 	patch := Patch{
 		labels:      d.labels.changes(),
 		annotations: appendMarks(d.annotations.changes(), node.Annotations, p.AnnotationMarks, desired.Owner),

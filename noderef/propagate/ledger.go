@@ -1,42 +1,27 @@
 package propagate
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// list is a comma-separated text of keys, or of "key:effect". Lists of other systems may be unsorted or have duplicates.
-type list string
-
-func (l list) hasTaint(key string, effect corev1.TaintEffect) bool {
-	for entry := range strings.SplitSeq(string(l), ",") {
-		if entry == key+":"+string(effect) {
-			return true
-		}
-	}
-	return false
-}
-
-// memory is the content of a Node's ledger.
+// memory is the content of a Node's ledger: keys, and "key:effect" of taints. Lists of other systems may be unsorted or have duplicates.
 type memory struct {
-	labels, annotations, taints list
+	labels, annotations, taints []string
 	// initialized means that the owner has written to the Node before.
 	initialized bool
 }
 
-func (l *Ledger) read(node *corev1.Node) memory {
-	have := node.Annotations
-	m := memory{
-		labels:      list(have[l.Labels]),
-		annotations: list(have[l.Annotations]),
-		taints:      list(have[l.Taints]),
+func (l *Ledger) read(node *corev1.Node) (m memory) {
+	entries := func(name string) []string {
+		text, found := node.Annotations[name]
+		m.initialized = m.initialized || found && name != ""
+		return strings.Split(text, ",")
 	}
-	for _, name := range [...]string{l.Labels, l.Annotations, l.Taints} {
-		if _, found := have[name]; found && name != "" {
-			m.initialized = true
-		}
-	}
+	m.labels, m.annotations, m.taints = entries(l.Labels), entries(l.Annotations), entries(l.Taints)
 	return m
 }
 
@@ -44,8 +29,8 @@ func (l *Ledger) read(node *corev1.Node) memory {
 // Cluster API writes the empty one, so neither needs a write.
 func (d *differ) appendLedger(to []change, due bool) []change {
 	ledger := &d.policy.Ledger
-	to = d.remember(to, ledger.Labels, d.labels.keys(), false)
-	to = d.remember(to, ledger.Annotations, d.annotations.keys(), false)
+	to = d.remember(to, ledger.Labels, slices.Sorted(maps.Keys(d.labels.want)), false)
+	to = d.remember(to, ledger.Annotations, slices.Sorted(maps.Keys(d.annotations.want)), false)
 	// An existing list of taints, even if empty, marks the Node as initialized: taints for new Nodes are not added again.
 	return d.remember(to, ledger.Taints, d.lasting(), !d.memory.initialized && (due || len(to) > 0 || d.initializes()))
 }

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // side is one of the two maps of a Node (labels or annotations): what the Node has, and what its owner wants.
@@ -12,11 +11,11 @@ type side struct {
 	have, want map[string]string
 	// policy is nil for labels; the keys of the policy itself are annotations.
 	policy *Policy
-	listed list
+	listed []string // recorded
 }
 
 // newSide returns a side that wants the selected keys of own, and all of add.
-func newSide(have, own, add map[string]string, pick []*regexp.Regexp, policy *Policy, listed list) side {
+func newSide(have, own, add map[string]string, pick []*regexp.Regexp, policy *Policy, listed []string) side {
 	s := side{have: have, want: map[string]string{}, policy: policy, listed: listed}
 	for key, value := range own {
 		if selects(pick, key) {
@@ -33,16 +32,13 @@ func (s *side) own(key string) bool {
 	return s.policy != nil && (s.policy.Ledger.keeps(key) || marked(s.policy.AnnotationMarks, key))
 }
 
-// keys returns the keys to record.
-func (s *side) keys() []string { return slices.Sorted(maps.Keys(s.want)) }
-
 // changes returns the changes of the map, without the ledger and the marks.
 func (s *side) changes() []change {
 	var changes []change
 	for key, text := range s.want {
 		changes = appendChange(changes, s.have, key, value{text, true})
 	}
-	for _, key := range slices.Compact(slices.Sorted(strings.SplitSeq(string(s.listed), ","))) {
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(s.listed))) {
 		if _, wanted := s.want[key]; !wanted && !s.own(key) {
 			changes = appendChange(changes, s.have, key, value{})
 		}

@@ -26,11 +26,8 @@ const (
 func (d *differ) taintChanges() []taintChange {
 	var changes []taintChange
 	have := d.node.Spec.Taints
-	for i := range d.desired.Taints {
-		t := &d.desired.Taints[i]
-		if !d.counts(i) {
-			continue
-		}
+	for i := range d.taints {
+		t := &d.taints[i]
 		at := findTaint(have, t.Key, t.Effect)
 		switch mode := t.mode(); {
 		case at < 0 && d.adds(mode):
@@ -40,7 +37,7 @@ func (d *differ) taintChanges() []taintChange {
 		}
 	}
 	for i := range slices.Backward(have) {
-		if d.banned(&have[i]) || (d.memory.taints.hasTaint(have[i].Key, have[i].Effect) && !d.mentions(&have[i])) {
+		if d.banned(&have[i]) || (slices.Contains(d.memory.taints, entryOf(&have[i])) && !d.mentions(&have[i])) {
 			changes = append(changes, taintChange{action: removeTaint, index: i, taint: have[i]})
 		}
 	}
@@ -76,16 +73,19 @@ func (d *differ) isNew() bool {
 	return !d.memory.initialized
 }
 
-// counts reports whether the i-th wanted taint is the first with its key and effect, and not banned.
-func (d *differ) counts(i int) bool {
-	t := &d.desired.Taints[i]
-	for j := range i {
-		if d.desired.Taints[j].MatchTaint(&t.Taint) {
-			return false
+// selectTaints selects the first desired taint of each key and effect, unless it is banned.
+func (d *differ) selectTaints() {
+	for i := range d.desired.Taints {
+		t := &d.desired.Taints[i]
+		known := slices.ContainsFunc(d.taints, func(other Taint) bool { return other.MatchTaint(&t.Taint) })
+		if !known && !d.banned(&t.Taint) {
+			d.taints = append(d.taints, *t)
 		}
 	}
-	return !d.banned(&t.Taint)
 }
+
+// entryOf returns the entry of a taint in the ledger.
+func entryOf(t *corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
 // banned reports whether a Node must not have a taint.
 func (d *differ) banned(t *corev1.Taint) bool {
@@ -95,20 +95,15 @@ func (d *differ) banned(t *corev1.Taint) bool {
 // mentions reports whether the owner has a taint with any Propagation. Such a taint is not removed: one that changes from Always to
 // OnInitialization stays.
 func (d *differ) mentions(t *corev1.Taint) bool {
-	for i := range d.desired.Taints {
-		if d.desired.Taints[i].MatchTaint(t) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.desired.Taints, func(wanted Taint) bool { return wanted.MatchTaint(t) })
 }
 
 // lasting returns the entries of the ledger: taints that are removed when they are no longer wanted.
 func (d *differ) lasting() []string {
 	var entries []string
-	for i := range d.desired.Taints {
-		if t := &d.desired.Taints[i]; t.mode() == Always && d.counts(i) {
-			entries = append(entries, t.Key+":"+string(t.Effect))
+	for i := range d.taints {
+		if t := &d.taints[i]; t.mode() == Always {
+			entries = append(entries, entryOf(&t.Taint))
 		}
 	}
 	slices.Sort(entries)
@@ -122,10 +117,5 @@ func (d *differ) initializes() bool {
 
 // findTaint returns the index of a taint, or -1. A valid list has one taint per key and effect.
 func findTaint(taints []corev1.Taint, key string, effect corev1.TaintEffect) int {
-	for i := range taints {
-		if taints[i].Key == key && taints[i].Effect == effect {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(taints, func(t corev1.Taint) bool { return t.Key == key && t.Effect == effect })
 }
