@@ -40,11 +40,11 @@ type ClusterLayout struct {
 	// InfrastructureProvisioned is true once the infrastructure that Machines share, such as networks, exists.
 	InfrastructureProvisioned Field[bool] `by:"controller" absent:"not yet"`
 	// ControlPlaneInitialized is true once the API server has answered. The condition of the same name reports the same.
-	ControlPlaneInitialized Field[bool] `by:"controller" absent:"what the condition says"`
+	ControlPlaneInitialized Field[bool] `by:"controller" absent:"the condition applies"`
 	// ControlPlane refers to the object that runs the control plane.
 	ControlPlane RefField `by:"user" absent:"Machines without a controller, or none"`
 	// Conditions holds the list with ControlPlaneInitialized and InfrastructureReady.
-	Conditions ConditionsField `by:"controller" absent:"none, and the flag counts"`
+	Conditions ConditionsField `by:"controller" absent:"none, and the flag applies"`
 }
 
 func clusterV1Beta1() ClusterLayout {
@@ -118,10 +118,10 @@ type ControlPlaneLayout struct {
 	// ExternalManagedControlPlane is true when the control plane has no Nodes in the cluster, and therefore no Machines to count.
 	ExternalManagedControlPlane Field[bool] `by:"provider" need:"MAY" absent:"false"`
 	// DesiredVersion is the desired Kubernetes version, CurrentVersion the lowest version of the control plane.
-	DesiredVersion Field[string] `by:"user" need:"MAY" absent:"the provider knows no versions"`
+	DesiredVersion Field[string] `by:"user" need:"MAY" absent:"the provider has no versions"`
 	CurrentVersion Field[string] `by:"provider" need:"MAY" absent:"made for the first time, or unknown"`
 	// CurrentVersions lists all versions of the control plane, since Cluster API v1.14. It takes precedence over CurrentVersion.
-	CurrentVersions Field[[]string] `by:"provider" need:"MAY" absent:"what CurrentVersion says"`
+	CurrentVersions Field[[]string] `by:"provider" need:"MAY" absent:"CurrentVersion applies"`
 }
 
 // ControlPlaneState is the part of a ControlPlane that Machines and their sets need.

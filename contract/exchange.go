@@ -110,8 +110,8 @@ func (r *exchange) either(own, other Field[bool]) bool {
 	return value(r, own).Or(false) || value(r, other).Or(false)
 }
 
-// firstSaid returns the first of two fields that is not empty, or else an empty text that one of them holds.
-func (r *exchange) firstSaid(own, other Field[string]) Opt[string] {
+// firstNonEmpty returns the first of two fields that is not empty, or else an empty text that one of them holds.
+func (r *exchange) firstNonEmpty(own, other Field[string]) Opt[string] {
 	v := value(r, own)
 	if v.value != "" {
 		return v

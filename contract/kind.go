@@ -151,10 +151,10 @@ func kindOfType[T Object, S, U any](
 	return kind
 }
 
-// NewTypedKeeping is NewTyped for a read function that reuses lists. The state passed to read is not zero: it is the result of an earlier
+// NewTypedReusing is NewTyped for a read function that reuses lists. The state passed to read is not zero: it is the result of an earlier
 // read, perhaps of another object. read must set every field, and may reuse an equal list (Converted), so that reading an unchanged object
 // allocates nothing. It must not change such a list, because a caller may still use the earlier state.
-func NewTypedKeeping[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
+func NewTypedReusing[T Object, S, U any](gvk schema.GroupVersionKind, newObject func() T, newList func() runtime.Object,
 	read func(T, *S) error, write func(T, U) error,
 ) KindOf[S, U] {
 	return kindOfType(gvk, newObject, newList, typedAdapter[T, S, U]{kind: gvk.Kind, read: read, write: write, keeps: true})

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forgotten is a member of MachineState, or of the state of another kind, that a kind does not store, because one of its two functions or
+// NotStored is a member of MachineState, or of the state of another kind, that a kind does not store, because one of its two functions or
 // its encoding omits it. Counters are not checked.
-type Forgotten struct {
+type NotStored struct {
 	// Member is the name of the member: "Node.UID".
 	Member string
 	// Need is how important the member is. With NeedMust no machine is safe, with NeedShould work is repeated or limits do not apply, and with
@@ -24,8 +24,8 @@ type Forgotten struct {
 }
 
 // String returns the member, the consequence and the remedy in one line.
-func (f Forgotten) String() string {
-	return fmt.Sprintf("%s is not kept, so %s: %s", f.Member, f.breaks, f.mend)
+func (f NotStored) String() string {
+	return fmt.Sprintf("%s is not stored, so %s: %s", f.Member, f.breaks, f.mend)
 }
 
 // CheckKind writes a state to a new object of a kind, encodes and decodes it, reads it back, and returns the missing members. It makes no
@@ -34,7 +34,7 @@ func (f Forgotten) String() string {
 // checked.
 //
 // The error is that of writing, encoding or reading the object, which has no other content.
-func CheckKind[S, U any](kind KindOf[S, U]) ([]Forgotten, error) {
+func CheckKind[S, U any](kind KindOf[S, U]) ([]NotStored, error) {
 	var u U
 	var got S
 	update, ok := any(&u).(probeUpdate)
@@ -65,8 +65,8 @@ type probeUpdate interface{ probe() }
 // probeState is a state that compares the values read with the values written. The members that all kinds share are already compared.
 type probeState interface{ members() []member }
 
-// RefuseForgotten returns an error that names each NeedMust member, except the given ones; nil when there is none.
-func RefuseForgotten(forgotten []Forgotten, except ...string) error {
+// RequireStored returns an error that names each NeedMust member, except the given ones; nil when there is none.
+func RequireStored(forgotten []NotStored, except ...string) error {
 	var errs []error
 	for _, f := range forgotten {
 		if f.Need == NeedMust && !slices.Contains(except, f.Member) {
@@ -120,11 +120,11 @@ type member struct {
 }
 
 // missing returns the members that are not stored, with the given remedy.
-func missing(all []member, mend string) []Forgotten {
-	var found []Forgotten
+func missing(all []member, mend string) []NotStored {
+	var found []NotStored
 	for _, m := range all {
 		if !m.keeps {
-			found = append(found, Forgotten{Member: m.name, Need: m.need, breaks: m.breaks, mend: mend})
+			found = append(found, NotStored{Member: m.name, Need: m.need, breaks: m.breaks, mend: mend})
 		}
 	}
 	return found
@@ -134,7 +134,7 @@ func missing(all []member, mend string) []Forgotten {
 func commonMembers(s Common, what string) []member {
 	const metadata = " (Metadata.From, MetadataUpdate.ApplyTo)"
 	return []member{
-		{s.Key.Name != "" && s.Key.Namespace != "", "Key", NeedMust, "no " + what + " can be told from another" + metadata},
+		{s.Key.Name != "" && s.Key.Namespace != "", "Key", NeedMust, "no " + what + " can be distinguished from another" + metadata},
 		{s.UID != "", "UID", NeedMust, "objects of a " + what + " that was made anew are taken for its own" + metadata},
 		{!s.Deleting.IsZero(), "Deleting", NeedMust, "no deletion is noticed" + metadata},
 		{slices.Contains(s.Finalizers, probeKey), "Finalizers", NeedMust,
@@ -144,7 +144,7 @@ func commonMembers(s Common, what string) []member {
 		{s.Annotations[probeKey] != "", "Annotations", NeedMust,
 			"pauses, hooks, excluded drains and what was created are not seen" + metadata},
 		{slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == "Probe" && c.Status == metav1.ConditionTrue }),
-			"Conditions", NeedShould, "nothing says what is waited for"},
+			"Conditions", NeedShould, "nobody sees what is awaited"},
 		{s.ObservedGeneration == 1, "ObservedGeneration", NeedOptional, "an old status looks like a new one"},
 	}
 }
@@ -166,7 +166,7 @@ func (s *MachineState) members() []member {
 		{s.Node.UID == probeNode, "Node.UID", NeedMust, "its Node is neither drained nor deleted"},
 		{s.BootstrapReady.Or(false), "BootstrapReady", NeedOptional, "a phase may go back"},
 		{s.InfrastructureReady.Or(false), "InfrastructureReady", NeedOptional, "a phase may go back, and a lost machine looks like a new one"},
-		{s.FailureDomain != "", "FailureDomain", NeedOptional, "outages of one domain are not told from others"},
+		{s.FailureDomain != "", "FailureDomain", NeedOptional, "outages of one domain are not distinguished from others"},
 		{s.LastUpdated.Equal(at), "LastUpdated", NeedOptional, "times in phases are not counted after a restart"},
 		{s.FailureReason != "" && s.FailureMessage != "", "FailureReason", NeedOptional, "no terminal failure is noticed or shown"},
 		{s.DrainStarted.Equal(at), "DrainStarted", NeedOptional, "Cluster API's controller counts its limit of the drain anew"},
@@ -219,7 +219,7 @@ func (s *MachinePoolState) members() []member {
 func (u *HealthCheckUpdate) probe() { u.Targets = SetTo([]string{"probe"}) }
 
 func (s *HealthCheckState) members() []member {
-	return []member{{len(s.Targets) == 1, "Targets", NeedOptional, "nothing says which Machines are checked"}}
+	return []member{{len(s.Targets) == 1, "Targets", NeedOptional, "nobody sees which Machines are checked"}}
 }
 
 func (u *ProvidedMachineUpdate) probe() {
@@ -239,7 +239,7 @@ func (s *ProvidedMachineState) members() []member {
 // empty set, with which a missing Cluster is not detected. The set is not changed.
 //
 // The error is that of the maker, or of reading the object that it made. A panic of the maker is an error too.
-func CheckMaker(sets MachineSetKind, machines Kind, maker MachineMaker, set Object) ([]Forgotten, error) {
+func CheckMaker(sets MachineSetKind, machines Kind, maker MachineMaker, set Object) ([]NotStored, error) {
 	if maker == nil {
 		return nil, errors.New("the maker of Machines is nil")
 	}
@@ -251,7 +251,7 @@ func CheckMaker(sets MachineSetKind, machines Kind, maker MachineMaker, set Obje
 // CheckSetMaker is CheckMaker for the MachineSets of a deployment.
 func CheckSetMaker(
 	deployments MachineDeploymentKind, sets MachineSetKind, maker MachineSetMaker, deployment Object,
-) ([]Forgotten, error) {
+) ([]NotStored, error) {
 	if maker == nil {
 		return nil, errors.New("the maker of MachineSets is nil")
 	}
@@ -268,7 +268,7 @@ func probeSeed() Seed {
 
 func checkMade[S, U, CS, CU any](
 	owners KindOf[S, U], kind KindOf[CS, CU], owner Object, what string, maker func(Object, Seed) (Object, error),
-) ([]Forgotten, error) {
+) ([]NotStored, error) {
 	if owners.New == nil || owners.Adapter == nil || kind.Adapter == nil {
 		return nil, errors.New("both kinds need New and an Adapter")
 	}
@@ -292,7 +292,7 @@ func checkMade[S, U, CS, CU any](
 	if err := kind.Adapter.Read(made, &got); err != nil {
 		return nil, err
 	}
-	return missing(madeMembers(CommonOf(&of).ClusterName, CommonOf(&got), what), "have the maker give it to what it makes"), nil
+	return missing(madeMembers(CommonOf(&of).ClusterName, CommonOf(&got), what), "have the maker set it"), nil
 }
 
 // makes calls the embedder's maker and turns a panic into an error.

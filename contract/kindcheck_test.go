@@ -33,7 +33,7 @@ func ExampleCheckKind() {
 	}
 	fmt.Println(err)
 	// Output:
-	// ProviderID is not kept, so no Node is found, drained or deleted: have the contract.Kind write and read it
+	// ProviderID is not stored, so no Node is found, drained or deleted: have the contract.Kind write and read it
 	// <nil>
 }
 
@@ -82,7 +82,7 @@ func TestWhatAKindForgetsIsNamedWhetherItIsNotWrittenOrNotRead(t *testing.T) {
 					require.Equal(t, before, got)
 					continue
 				}
-				at := slices.IndexFunc(got, func(f contract.Forgotten) bool { return f.Member == member })
+				at := slices.IndexFunc(got, func(f contract.NotStored) bool { return f.Member == member })
 				require.GreaterOrEqual(t, at, 0, "not named: %v", got)
 				require.Equal(t, forget.need, got[at].Need)
 				require.Len(t, got, len(before)+1)
@@ -104,10 +104,10 @@ func TestWhatAKindOfPoolForgetsIsNamed(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"Conditions", "Nodes"}, names)
-	refused := contract.RefuseForgotten(got)
+	refused := contract.RequireStored(got)
 	require.ErrorContains(t, refused, "the Nodes of instances that are gone are neither drained nor deleted")
 	require.NotContains(t, refused.Error(), "Conditions", "it has to be known, and is no danger")
-	require.NoError(t, contract.RefuseForgotten(got, "Nodes"))
+	require.NoError(t, contract.RequireStored(got, "Nodes"))
 }
 
 // A state that embeds one of this package has its methods, and is none of its kinds: no reconciler takes it.

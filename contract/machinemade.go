@@ -25,7 +25,7 @@ func covers(places []Path, at Path) bool {
 	})
 }
 
-var errNothingMade = errors.New("the layouts do not say alike what a template makes Machines of (MadeOf)")
+var errNothingMade = errors.New("the layouts do not agree on what a template makes Machines of (MadeOf)")
 
 // madeParts returns the paths of two templates that decide which machine is made. The two references are last.
 func madeParts(a, b *MachineTemplateLayout) (ofA, ofB []Path, err error) {

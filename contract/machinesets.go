@@ -155,7 +155,7 @@ type MachineDeploymentLayout struct {
 
 	RolloutPaused                        Field[bool]               `by:"user or controller" absent:"false"`
 	RolloutType                          Field[string]             `by:"user" absent:"RollingUpdate"`
-	AnnotatedRolloutType                 Field[string]             `by:"user" absent:"what RolloutType says"`
+	AnnotatedRolloutType                 Field[string]             `by:"user" absent:"RolloutType applies"`
 	InPlaceOrchestration                 Field[string]             `by:"user" absent:"Auto"`
 	MaxSurge                             Field[intstr.IntOrString] `by:"user" absent:"1"`
 	MaxUnavailable                       Field[intstr.IntOrString] `by:"user" absent:"0"`

@@ -40,7 +40,7 @@ func (m seedMaker) named() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": m.cluster}}}
 }
 
-func members(forgotten []contract.Forgotten) (all []string) {
+func members(forgotten []contract.NotStored) (all []string) {
 	for _, f := range forgotten {
 		all = append(all, f.Member)
 	}
@@ -87,8 +87,8 @@ func TestCheckMaker(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, members(lacks))
 			if len(lacks) > 0 {
-				require.Contains(t, lacks[0].String(), tc.lacks+" is not kept, so ")
-				require.Contains(t, lacks[0].String(), "have the maker give it to what it makes")
+				require.Contains(t, lacks[0].String(), tc.lacks+" is not stored, so ")
+				require.Contains(t, lacks[0].String(), "have the maker set it")
 			}
 		})
 	}

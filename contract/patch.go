@@ -6,7 +6,7 @@ import "reflect"
 // absent from after is emptied key by key, so that keys which another writer has added survive. A merge patch cannot write null: a null in
 // after counts as absent. Both arguments must be JSON content. Neither is changed, and the patch shares values with after.
 func MergePatch(before, after map[string]any) (patch map[string]any) {
-	say := func(key string, value any) {
+	add := func(key string, value any) {
 		if patch == nil {
 			patch = map[string]any{}
 		}
@@ -18,7 +18,7 @@ func MergePatch(before, after map[string]any) (patch map[string]any) {
 			continue // a patch cannot write null
 		}
 		if value := patchValue(from, to); value != nil {
-			say(key, value)
+			add(key, value)
 		}
 	}
 	for key, from := range before {
@@ -26,10 +26,10 @@ func MergePatch(before, after map[string]any) (patch map[string]any) {
 			continue
 		}
 		if fromMap, ok := from.(map[string]any); ok && len(fromMap) > 0 {
-			say(key, MergePatch(fromMap, nil))
+			add(key, MergePatch(fromMap, nil))
 			continue
 		}
-		say(key, nil)
+		add(key, nil)
 	}
 	return patch
 }

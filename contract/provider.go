@@ -54,9 +54,9 @@ type InfraMachineLayout struct {
 	// ProviderID is the opaque ID of the machine, which its Node has too. Due once provisioned.
 	ProviderID Field[string] `by:"provider" need:"MUST" absent:"not known yet"`
 	// Addresses are those of the machine. Due once provisioned.
-	Addresses Field[[]Address] `by:"provider" need:"MAY" absent:"what the Machine says stays"`
+	Addresses Field[[]Address] `by:"provider" need:"MAY" absent:"those of the Machine stay"`
 	// FailureDomain is the actual failure domain of the machine. Due once provisioned.
-	FailureDomain Field[string] `by:"provider" need:"MAY" absent:"what the fallback says"`
+	FailureDomain Field[string] `by:"provider" need:"MAY" absent:"the fallback applies"`
 	// FailureDomainFallback is the field of the contract versions before v1beta2, in which the provider overwrites the desired failure domain.
 	// In every version, Cluster API reads both fields: FailureDomain into status.failureDomain of the Machine, this one into its spec.
 	FailureDomainFallback Field[string] `by:"provider" need:"MAY" absent:"unknown"`
@@ -66,7 +66,7 @@ type InfraMachineLayout struct {
 	// FailureReason and FailureMessage are a permanent failure. The contract has dropped both in v1beta2; Cluster API still reads them.
 	FailureReason, FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
 	// Conditions holds a Ready condition. The list of a provider in transition (status.v1beta2.conditions) takes precedence.
-	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the owner goes by the flag"`
+	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the flag applies"`
 }
 
 // InfraMachineState is the part of an InfraMachine that a Machine reads. It shares strings with the object, but no mutable data.
@@ -141,7 +141,7 @@ func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) e
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	into.HasAddresses = load(r, l.Addresses, &into.Addresses)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
-	into.FailureDomain = r.firstSaid(l.FailureDomain, l.FailureDomainFallback)
+	into.FailureDomain = r.firstNonEmpty(l.FailureDomain, l.FailureDomainFallback)
 	into.FailureDomainFallback = value(r, l.FailureDomainFallback)
 	r.spareUnless(into.Provisioned, &into.Unreadable)
 	return r.err
@@ -163,7 +163,7 @@ type BootstrapConfigLayout struct {
 	// FailureReason and FailureMessage are a permanent failure. The contract has dropped both in v1beta2; Cluster API still reads them.
 	FailureReason, FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
 	// Conditions holds a Ready condition. The list of a provider in transition (status.v1beta2.conditions) takes precedence.
-	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the owner goes by the flag"`
+	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the flag applies"`
 }
 
 // BootstrapConfigState is the part of a BootstrapConfig that a Machine reads.
@@ -229,19 +229,19 @@ type InfraMachinePoolLayout struct {
 	// Version is the contract version, for error messages.
 	Version Version
 	// Provisioned is true once the group exists. One of the two flags is enough; see InfraMachinePoolState.
-	Provisioned         Field[bool] `by:"provider" need:"MUST" absent:"what the fallback says"`
+	Provisioned         Field[bool] `by:"provider" need:"MUST" absent:"the fallback applies"`
 	ProvisionedFallback Field[bool] `by:"provider" need:"MAY" absent:"not yet"`
 	// ProviderIDList holds the IDs of all machines of the group. Due once provisioned.
 	ProviderIDList Field[[]string] `by:"provider" need:"MUST" absent:"not known yet; none where replicas is 0"`
 	// Replicas is the number of machines. Due once provisioned.
-	Replicas Field[int32] `by:"provider" need:"MUST" absent:"what the MachinePool says stays"`
+	Replicas Field[int32] `by:"provider" need:"MUST" absent:"that of the MachinePool stays"`
 	// InfrastructureMachineKind is the kind of the InfraMachines for the machines of the group, for a provider that creates them. Due once
 	// provisioned.
 	InfrastructureMachineKind Field[string] `by:"provider" need:"MAY" absent:"no Machines for the machines of the group"`
 	// FailureReason and FailureMessage are a permanent failure. The contract has dropped both in v1beta2; Cluster API still reads them.
 	FailureReason, FailureMessage Field[string] `by:"provider" need:"MAY" absent:"no failure"`
 	// Conditions holds a Ready condition. The list of a provider in transition (status.v1beta2.conditions) takes precedence.
-	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the owner goes by the flag"`
+	Conditions ConditionsField `by:"provider" need:"SHOULD" absent:"none, and the flag applies"`
 }
 
 // InfraMachinePoolState is the part of an InfraMachinePool that a MachinePool reads. It shares strings with the object, but no mutable
@@ -271,7 +271,7 @@ type InfraMachinePoolState struct {
 // (providerIDList,omitempty, as in the contract's own type) reports only status.replicas 0. With any other number, a missing or empty list
 // is not known yet. Rule: contract page "InfraMachinePool", providerIDList and replicas.
 func (s *InfraMachinePoolState) Listed() bool {
-	if n, told := s.Replicas.Get(); len(s.ProviderIDList) == 0 && told {
+	if n, found := s.Replicas.Get(); len(s.ProviderIDList) == 0 && found {
 		return n == 0
 	}
 	return s.HasProviderIDList || len(s.ProviderIDList) > 0

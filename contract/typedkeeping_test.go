@@ -24,7 +24,7 @@ func keepingKind() contract.Kind {
 		})
 		return nil
 	}
-	return contract.NewTypedKeeping(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &metav1.List{} }, read,
+	return contract.NewTypedReusing(serverGVK, func() *Server { return &Server{} }, func() runtime.Object { return &metav1.List{} }, read,
 		writeServer)
 }
 

@@ -94,7 +94,7 @@ func readToken(ctx context.Context, s *Scope) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + tokenID(s.State.UID)}
 	secret, err := external.ReadSecret(ctx, s.Workload.APIReader, key)
 	switch {
-	case external.SaysGone(err):
+	case external.IsGone(err):
 		return nil, nil //nolint:nilnil // there is none
 	case err != nil:
 		return nil, fmt.Errorf("bootstrap token: read Secret %s: %w", key, err)
@@ -178,7 +178,7 @@ func drop(ctx context.Context, s *Scope, secret *corev1.Secret, err error) {
 	if err == nil && secret != nil {
 		err = s.Workload.Client.Delete(unlogged(ctx), secret, client.Preconditions{UID: &secret.UID})
 	}
-	if err == nil || external.SaysGone(err) {
+	if err == nil || external.IsGone(err) {
 		s.memory.token = joinToken{over: true, gone: true}
 		return
 	}

@@ -46,16 +46,16 @@ func TestAKindThatForgetsWhatTheStepsNeedIsRefused(t *testing.T) {
 	}{
 		"nothing": {func(*contract.MachineState) {}, machine.Options{}, ""},
 		"the provider ID": {func(s *contract.MachineState) { s.ProviderID = "" }, machine.Options{},
-			"ProviderID is not kept, so no Node is found"},
+			"ProviderID is not stored, so no Node is found"},
 		"one that read makes": {func(s *contract.MachineState) { s.ProviderID = "" }, machine.Options{Steps: own}, ""},
 		"annotations": {func(s *contract.MachineState) { s.Annotations = nil }, machine.Options{Steps: own},
-			"Annotations is not kept"},
+			"Annotations is not stored"},
 		"finalizers": {func(s *contract.MachineState) { s.Finalizers = nil }, machine.Options{Steps: own},
-			"Finalizers is not kept"},
+			"Finalizers is not stored"},
 		"the UID of the Node": {func(s *contract.MachineState) { s.Node.UID = "" }, machine.Options{Steps: own},
-			"Node.UID is not kept"},
+			"Node.UID is not stored"},
 		"bootstrap data": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} }, machine.Options{},
-			"DataSecretName is not kept"},
+			"DataSecretName is not stored"},
 		"bootstrap data that it has no need": {func(s *contract.MachineState) { s.DataSecretName = contract.Opt[string]{} },
 			machine.Options{Steps: own}, ""},
 		"starts of stages, which are recorded": {func(s *contract.MachineState) {
@@ -70,7 +70,7 @@ func TestAKindThatForgetsWhatTheStepsNeedIsRefused(t *testing.T) {
 				require.ErrorContains(t, err, tc.says)
 				return
 			}
-			require.NotContains(t, err.Error(), "is not kept")
+			require.NotContains(t, err.Error(), "is not stored")
 		})
 	}
 }

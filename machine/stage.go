@@ -349,6 +349,6 @@ func startsElsewhere(kind contract.Kind) []string {
 	}
 	member := map[string]string{contract.StageDrain: "DrainStarted", contract.StageVolumes: "VolumeDetachStarted"}
 	return slices.DeleteFunc([]string{contract.StageDrain, contract.StageVolumes}, func(stage string) bool {
-		return slices.ContainsFunc(missing, func(f contract.Forgotten) bool { return f.Member == member[stage] })
+		return slices.ContainsFunc(missing, func(f contract.NotStored) bool { return f.Member == member[stage] })
 	})
 }

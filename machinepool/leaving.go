@@ -210,7 +210,7 @@ func deleteOne(ctx context.Context, c client.Client, name string, obj client.Obj
 	}
 	err := c.Delete(ctx, obj, only)
 	switch {
-	case external.SaysGone(err):
+	case external.IsGone(err):
 		return engine.ErrStale
 	case err != nil:
 		return fmt.Errorf("delete %s: %w", name, err)

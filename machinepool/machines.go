@@ -298,7 +298,7 @@ func (p *Scope) giveMetadata(ctx context.Context, have contract.Object) error {
 		u.OwnerReferences = contract.SetTo(contract.WithOwner(have.GetOwnerReferences(), me))
 	}
 	_, err := engine.Write(ctx, p.env.frame.Writer, p.env.kinds.Machine, have, u)
-	if external.SaysGone(err) {
+	if external.IsGone(err) {
 		return nil
 	}
 	return err

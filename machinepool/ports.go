@@ -122,7 +122,7 @@ func (k Kinds) validate() error {
 	var err error
 	if engine.CheckKind("Kinds.Pool", k.Pool) == nil { // New reports missing parts
 		pool, _ := contract.CheckKind(k.Pool) // a kind that rejects an empty object cannot be checked
-		err = contract.RefuseForgotten(pool)
+		err = contract.RequireStored(pool)
 	}
 	if !k.hasMachines() {
 		return err
@@ -131,7 +131,7 @@ func (k Kinds) validate() error {
 		return errors.Join(err, missing)
 	}
 	machine, _ := contract.CheckKind(k.Machine)
-	return errors.Join(err, contract.RefuseForgotten(machine, "Node.Name", "Node.UID")) // which drains need
+	return errors.Join(err, contract.RequireStored(machine, "Node.Name", "Node.UID")) // which drains need
 }
 
 // ClusterAPI returns the kinds of cluster.x-k8s.io in a version, contract.V1Beta1 or contract.V1Beta2; for any other the error matches

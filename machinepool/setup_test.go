@@ -36,7 +36,7 @@ func TestAKindThatForgetsWhatAPoolRestsOnIsRefused(t *testing.T) {
 	layout.Nodes = contract.Field[[]contract.NodeRef]{}
 	kinds.Pool = contract.Unstructured(kinds.Pool.GVK, &layout)
 	_, err = machinepool.New(kinds, machinepool.Ports{}, machinepool.Options{})
-	require.ErrorContains(t, err, "Nodes is not kept, so the Nodes of instances that are gone are neither drained nor deleted")
+	require.ErrorContains(t, err, "Nodes is not stored, so the Nodes of instances that are gone are neither drained nor deleted")
 }
 
 func TestRightsForPoolsAreThoseOfTheirKinds(t *testing.T) {

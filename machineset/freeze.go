@@ -88,7 +88,7 @@ func (s *Scope) readDeployment(ctx context.Context, kind contract.MachineDeploym
 	key, obj := s.key(owner.Name), engine.NewObject(kind)
 	err := s.env.frame.Ports.Cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	switch {
-	case external.SaysGone(err) || (err == nil && obj.GetUID() != owner.UID):
+	case external.IsGone(err) || (err == nil && obj.GetUID() != owner.UID):
 		return nil
 	case err != nil:
 		return fmt.Errorf("read %s %s: %w", owner.Kind, key, err)

@@ -30,8 +30,8 @@ func validate(k contract.Kinds) error {
 	set, _ := contract.CheckKind(k.Set) // a kind or a maker that rejects an empty object cannot be checked
 	machine, _ := contract.CheckKind(k.Machine)
 	made, _ := contract.CheckMaker(k.Set, k.Machine, k.Maker, nil)
-	return errors.Join(contract.RefuseForgotten(set), contract.RefuseForgotten(machine, "Node.Name", "Node.UID"), // which drains need
-		contract.RefuseForgotten(made))
+	return errors.Join(contract.RequireStored(set), contract.RequireStored(machine, "Node.Name", "Node.UID"), // which drains need
+		contract.RequireStored(made))
 }
 
 // RestoredAnnotation is children.RestoredAnnotation.

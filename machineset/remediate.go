@@ -107,7 +107,7 @@ func (s *Scope) setRemediated(ctx context.Context, uid types.UID, reason, messag
 	if err == nil {
 		m.ResourceVersion = written.GetResourceVersion()
 	}
-	if external.SaysGone(err) {
+	if external.IsGone(err) {
 		return nil
 	}
 	return err

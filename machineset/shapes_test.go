@@ -113,7 +113,7 @@ func TestAKindThatForgetsWhatASetRestsOnIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	kinds.Set.Adapter = noAnnotations{kinds.Set.Adapter}
 	_, err = machineset.New(kinds, pass.Ports{}, machineset.Options{})
-	require.ErrorContains(t, err, "Annotations is not kept, so pauses, hooks, excluded drains and what was created are not seen")
+	require.ErrorContains(t, err, "Annotations is not stored, so pauses, hooks, excluded drains and what was created are not seen")
 }
 
 func TestASetFollowsItsClusterAndWaitsForItsControlPlane(t *testing.T) {

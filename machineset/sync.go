@@ -96,7 +96,7 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	have.From(found.Object)
 	u := contract.MachineUpdate{MetadataUpdate: before.Changes(&have, machineLabels(&s.State), s.State.Template.Annotations)}
 	metadata := contract.Unstructured(found.GVK, contract.LayoutsOf(contract.V1Beta2).Machine) // any layout: nothing else is written
-	if _, err := engine.Write(ctx, s.env.frame.Writer, metadata, found.Object, u); !external.SaysGone(err) {
+	if _, err := engine.Write(ctx, s.env.frame.Writer, metadata, found.Object, u); !external.IsGone(err) {
 		return err
 	}
 	return nil

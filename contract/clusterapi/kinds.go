@@ -12,30 +12,30 @@ func AddToScheme(scheme *runtime.Scheme) error { return clusterv1.AddToScheme(sc
 
 // Machine returns the kind for machine.New.
 func Machine() contract.Kind {
-	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("Machine"), func() *clusterv1.Machine { return &clusterv1.Machine{} },
+	return contract.NewTypedReusing(clusterv1.GroupVersion.WithKind("Machine"), func() *clusterv1.Machine { return &clusterv1.Machine{} },
 		func() runtime.Object { return &clusterv1.MachineList{} }, readMachine, writeMachine)
 }
 
 func setKind() contract.MachineSetKind {
-	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineSet"),
+	return contract.NewTypedReusing(clusterv1.GroupVersion.WithKind("MachineSet"),
 		func() *clusterv1.MachineSet { return &clusterv1.MachineSet{} },
 		func() runtime.Object { return &clusterv1.MachineSetList{} }, readMachineSet, writeMachineSet)
 }
 
 func deploymentKind() contract.MachineDeploymentKind {
-	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineDeployment"),
+	return contract.NewTypedReusing(clusterv1.GroupVersion.WithKind("MachineDeployment"),
 		func() *clusterv1.MachineDeployment { return &clusterv1.MachineDeployment{} },
 		func() runtime.Object { return &clusterv1.MachineDeploymentList{} }, readMachineDeployment, writeMachineDeployment)
 }
 
 func poolKind() contract.MachinePoolKind {
-	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachinePool"),
+	return contract.NewTypedReusing(clusterv1.GroupVersion.WithKind("MachinePool"),
 		func() *clusterv1.MachinePool { return &clusterv1.MachinePool{} },
 		func() runtime.Object { return &clusterv1.MachinePoolList{} }, readMachinePool, writeMachinePool)
 }
 
 func healthCheckKind() contract.HealthCheckKind {
-	return contract.NewTypedKeeping(clusterv1.GroupVersion.WithKind("MachineHealthCheck"),
+	return contract.NewTypedReusing(clusterv1.GroupVersion.WithKind("MachineHealthCheck"),
 		func() *clusterv1.MachineHealthCheck { return &clusterv1.MachineHealthCheck{} },
 		func() runtime.Object { return &clusterv1.MachineHealthCheckList{} }, readHealthCheck, writeHealthCheck)
 }

@@ -61,7 +61,7 @@ func writeMachineDeployment(m *clusterv1.MachineDeployment, u contract.MachineDe
 	}
 	setTime(u.RolloutAfter, &m.Spec.Rollout.After)
 	u.Phase.ApplyTo(&m.Status.Phase)
-	if say(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.UnavailableReplicas, u.UpdatedReplicas) {
+	if anySet(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.UnavailableReplicas, u.UpdatedReplicas) {
 		old := valueAt(valueAt(m.Status.Deprecated).V1Beta1)
 		u.NodeReadyReplicas.ApplyTo(&old.ReadyReplicas)
 		u.NodeAvailableReplicas.ApplyTo(&old.AvailableReplicas)

@@ -57,7 +57,7 @@ func writeMachinePool(m *clusterv1.MachinePool, u contract.MachinePoolUpdate) er
 	}
 	u.BootstrapReady.ApplyToPointer(&m.Status.Initialization.BootstrapDataSecretCreated)
 	u.InfrastructureReady.ApplyToPointer(&m.Status.Initialization.InfrastructureProvisioned)
-	if say(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.UnavailableReplicas) || say(u.FailureReason, u.FailureMessage) {
+	if anySet(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.UnavailableReplicas) || anySet(u.FailureReason, u.FailureMessage) {
 		old := valueAt(valueAt(m.Status.Deprecated).V1Beta1)
 		u.NodeReadyReplicas.ApplyTo(&old.ReadyReplicas)
 		u.NodeAvailableReplicas.ApplyTo(&old.AvailableReplicas)

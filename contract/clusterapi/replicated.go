@@ -76,7 +76,7 @@ func readMachineSet(m *clusterv1.MachineSet, into *contract.MachineSetState) err
 func writeMachineSet(m *clusterv1.MachineSet, u contract.MachineSetUpdate) error {
 	u.MetadataUpdate.ApplyTo(m)
 	ofMachineSet(m).write(u.ReplicatedUpdate)
-	if say(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.FullyLabeledReplicas) {
+	if anySet(u.NodeReadyReplicas, u.NodeAvailableReplicas, u.FullyLabeledReplicas) {
 		old := valueAt(valueAt(m.Status.Deprecated).V1Beta1)
 		u.NodeReadyReplicas.ApplyTo(&old.ReadyReplicas)
 		u.NodeAvailableReplicas.ApplyTo(&old.AvailableReplicas)
@@ -86,8 +86,8 @@ func writeMachineSet(m *clusterv1.MachineSet, u contract.MachineSetUpdate) error
 	return nil
 }
 
-// say reports whether any of the changes sets or clears a value.
-func say[T any](changes ...contract.Change[T]) bool {
+// anySet reports whether any of the changes sets or clears a value.
+func anySet[T any](changes ...contract.Change[T]) bool {
 	for _, c := range changes {
 		if !c.Keeps() {
 			return true

@@ -31,8 +31,8 @@ func seconds(n *int32) contract.Opt[time.Duration] {
 // mapped returns the change of a text. The empty text clears it.
 func mapped[T any](c contract.Change[T], text func(T) string) contract.Change[string] {
 	value, set := c.Value()
-	if said := text(value); set && said != "" {
-		return contract.SetTo(said)
+	if value := text(value); set && value != "" {
+		return contract.SetTo(value)
 	}
 	if set || c.Clears() {
 		return contract.Cleared[string]()
@@ -60,8 +60,8 @@ func setTime(c contract.Change[time.Time], into *metav1.Time) {
 
 // setText clears the field for an empty text, because the schema rejects it.
 func setText[T ~string](c contract.Change[string], into **T) {
-	if said, set := c.Value(); set && said != "" {
-		*into = new(T(said))
+	if value, set := c.Value(); set && value != "" {
+		*into = new(T(value))
 	} else if set || c.Clears() {
 		*into = nil
 	}

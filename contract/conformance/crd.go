@@ -69,7 +69,7 @@ func (j *judge) isCRD(crd map[string]any) bool {
 		return false
 	}
 	if version := textAt(crd, "apiVersion"); version != "apiextensions.k8s.io/v1" {
-		j.expect("apiVersion", version, "apiextensions.k8s.io/v1", "All resources: Kubernetes 1.22 and later know no other version of CRDs")
+		j.expect("apiVersion", version, "apiextensions.k8s.io/v1", "All resources: Kubernetes 1.22 and later have no other version of CRDs")
 		return false
 	}
 	return true
@@ -99,7 +99,7 @@ func (j *judge) kindName(kind string) {
 	if strings.HasSuffix(kind, suffix) {
 		return
 	}
-	level, rule := Should, "the names that people know"
+	level, rule := Should, "the usual names"
 	if j.Role.isTemplate() && !strings.HasSuffix(kind, "Template") {
 		level, rule = Must, "a clone's kind is the template's without Template at its end"
 	}
@@ -188,7 +188,7 @@ func (j *judge) field(c claim, at string, p place) {
 	}
 	if missing && (p.Need == Must || p.Need == Should) {
 		j.find(p.Need, at+p.main.String(), nothing, p.shape.name,
-			rule+p.rule.why+", and the API server drops what the schema does not know")
+			rule+p.rule.why+", and the API server drops what the schema lacks")
 	}
 }
 
@@ -262,7 +262,7 @@ func (j *judge) unlabelled(err error, labels map[string]string) {
 		found = fmt.Sprintf("%q", value)
 	}
 	j.find(Must, labelPath(e.Label), found, "the API versions that fulfil the contract, such as v1beta1 or v1beta1_v1beta2",
-		ruleLabels+"without them Cluster API does not know which version to read; "+e.Remedy+
+		ruleLabels+"without them Cluster API cannot choose a version; "+e.Remedy+
 			"; if a kustomization sets them, lint what kustomize build prints")
 }
 

@@ -120,7 +120,7 @@ func TestCheckCRD_Fields(t *testing.T) {
 		"the newer label without the newer fields": {
 			edits: edits{set("v1beta1", "metadata", "labels", "cluster.x-k8s.io/v1beta2")},
 			want:  finds{must(inOlder+"status.initialization.provisioned", "nothing", "boolean")},
-			rule:  "and the API server drops what the schema does not know",
+			rule:  "and the API server drops what the schema lacks",
 		},
 		"the older label on the newer fields": {
 			role: conformance.BootstrapConfig, edits: edits{set("v1beta1_v1beta2", "metadata", "labels", "cluster.x-k8s.io/v1beta1")},

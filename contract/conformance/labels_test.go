@@ -15,7 +15,7 @@ func labelled(labels string) edit { return set("{"+labels+"}", "metadata", "labe
 func TestCheckCRD_Labels(t *testing.T) {
 	const at1, at2 = "metadata.labels[cluster.x-k8s.io/v1beta1]", "metadata.labels[cluster.x-k8s.io/v1beta2]"
 	for name, c := range map[string]brokenCRD{
-		"none":         {edits: edits{labelled("")}, want: finds{must(at2, "nothing", versionsOf1)}, rule: "does not know which version to read"},
+		"none":         {edits: edits{labelled("")}, want: finds{must(at2, "nothing", versionsOf1)}, rule: "cannot choose a version"},
 		"an empty one": {edits: edits{labelled(`cluster.x-k8s.io/v1beta2: ""`)}, want: finds{must(at2, `""`, versionsOf1)}},
 		"an empty one beside one that can be used": {
 			edits: edits{labelled(`cluster.x-k8s.io/v1beta2: "_", cluster.x-k8s.io/v1beta1: v1beta1`)},

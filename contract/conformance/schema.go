@@ -194,7 +194,7 @@ func (s shape) compareValues(n node, at string) []Finding {
 	inner, what := n.child("\x00")
 	if what == pruned {
 		return []Finding{{Level: Should, Path: at, Found: "an object without entries", Want: s.name,
-			Rule: "the API server drops what the schema does not know"}}
+			Rule: "the API server drops what the schema lacks"}}
 	}
 	return s.values.compareTo(inner, at+"[]") // a missing schema has no differences
 }
@@ -203,7 +203,7 @@ func (m member) compareTo(n node, at string) []Finding {
 	inner, what := n.child(m.key)
 	if what == pruned && m.needed {
 		return []Finding{{Level: Must, Path: at + "." + m.key, Found: nothing, Want: m.shape.name,
-			Rule: "entries without it are refused by their readers, and the API server drops what the schema does not know"}}
+			Rule: "entries without it are refused by their readers, and the API server drops what the schema lacks"}}
 	}
 	if what != known {
 		return nil

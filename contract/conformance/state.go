@@ -60,7 +60,7 @@ func (j *judge) infraMachine(obj map[string]any, l *contract.InfraMachineLayout,
 	}
 	j.addresses(l, s.Addresses)
 	if !s.Provisioned {
-		j.saidElsewhere(obj, l.Version, provisioned, l.Provisioned.Path())
+		j.reportedElsewhere(obj, l.Version, provisioned, l.Provisioned.Path())
 		return
 	}
 	j.conditions(obj, l.Version, l.Conditions)
@@ -80,7 +80,7 @@ func (j *judge) bootstrapConfig(obj map[string]any, l *contract.BootstrapConfigL
 		j.find(Must, at, fmt.Sprintf("%q", name), "the name of a Secret", rule+"no Secret can have this name")
 	}
 	if !s.DataSecretCreated {
-		j.saidElsewhere(obj, l.Version, "DataSecretCreated", l.DataSecretCreated.Path())
+		j.reportedElsewhere(obj, l.Version, "DataSecretCreated", l.DataSecretCreated.Path())
 		return
 	}
 	j.conditions(obj, l.Version, l.Conditions)
@@ -114,8 +114,8 @@ func (j *judge) addresses(l *contract.InfraMachineLayout, addresses []contract.A
 	}
 }
 
-// saidElsewhere reports an object that reports completion in the field of another contract: a reader of this contract waits forever.
-func (j *judge) saidElsewhere(obj map[string]any, v contract.Version, name string, at contract.Path) {
+// reportedElsewhere reports an object that reports completion in the field of another contract: a reader of this contract waits forever.
+func (j *judge) reportedElsewhere(obj map[string]any, v contract.Version, name string, at contract.Path) {
 	for _, other := range contract.AllVersions() {
 		for _, p := range placesOf(j.Role, other) {
 			if p.Name != name || p.main.String() == at.String() {
@@ -159,7 +159,7 @@ func (j *judge) infraMachinePool(obj map[string]any, l *contract.InfraMachinePoo
 		j.find(Must, ids, nothing, "the IDs of the machines", j.about(l.Version, "providerIDList")+
 			fmt.Sprintf("there are %d replicas; the MachinePool waits for their IDs", count))
 	case !found && len(s.ProviderIDList) > 0:
-		j.find(Must, replicas, nothing, typeInteger, j.about(l.Version, "replicas")+"a pool that has machines says how many")
+		j.find(Must, replicas, nothing, typeInteger, j.about(l.Version, "replicas")+"a pool that has machines reports how many")
 	}
 }
 

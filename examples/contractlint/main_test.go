@@ -153,7 +153,7 @@ func TestRun_TextIsForPeople(t *testing.T) {
           found nothing
           want  boolean
           rule  InfraMachine contract v1beta2, initialization completed: `+
-		`its owner waits for it to be true, without an end and without an error, and the API server drops what the schema does not know
+		`its owner waits for it to be true, without an end and without an error, and the API server drops what the schema lacks
 
 Not judged:
   fooclusters.infrastructure.cluster.x-k8s.io: FooCluster is no kind that a Machine or a MachinePool reads, by its group and name

@@ -120,7 +120,7 @@ func (s *Scope[S, U, CS, CU]) take(ctx context.Context, m Child[CS], c claim) (t
 	contract.ChangesOf(&u).OwnerReferences = contract.SetTo(owners)
 	written, err := engine.Write(ctx, s.frame.owner.Writer, s.frame.kind, m.Object, u)
 	switch {
-	case external.SaysGone(err):
+	case external.IsGone(err):
 		return m, false, nil
 	case err != nil && c == claimRelease:
 		return m, false, fmt.Errorf("release: %w", err)

@@ -53,7 +53,7 @@ func (s *Scope[S, U, CS, CU]) Delete(ctx context.Context, victims []scale.Victim
 		switch err := s.deleteOne(ctx, v, versions[v.UID]); {
 		case err == nil:
 			names = append(names, v.Name)
-		case external.SaysGone(err): // an event has reported it, or another client has deleted it
+		case external.IsGone(err): // an event has reported it, or another client has deleted it
 		default:
 			if failed = append(failed, err); !engine.IsStale(err) {
 				s.Undeleted = append(s.Undeleted, engine.Bounded(err.Error(), engine.MaxNoteLength))

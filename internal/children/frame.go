@@ -69,7 +69,7 @@ func (f *Frame[S, U, CS, CU]) isOwner(ref *metav1.OwnerReference, name string) b
 func (f *Frame[S, U, CS, CU]) Existing(ctx context.Context, into client.Object, kind string, key types.NamespacedName) error {
 	err := f.owner.Ports.APIReader.Get(ctx, key, into)
 	switch {
-	case external.SaysGone(err):
+	case external.IsGone(err):
 		return fmt.Errorf("%w: %s %s has gone a moment ago", engine.ErrStale, kind, key)
 	case err != nil:
 		return fmt.Errorf("read %s %s: %w", kind, key, err)

@@ -200,7 +200,7 @@ func (s *Scope[S, U, CS, CU]) Sync(with string, do func(Child[CS]) error) error 
 		if err == nil {
 			synced[m.UID] = now
 		}
-		if !external.SaysGone(err) {
+		if !external.IsGone(err) {
 			errs = append(errs, err)
 		}
 	}

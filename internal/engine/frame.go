@@ -164,7 +164,7 @@ func NewFrame[S, U any](
 		f.Finalizer = finalizers[0]
 	}
 	forgotten, _ := contract.CheckKind(kind) // a kind that rejects the probe counts as one that stores it
-	f.forgetsGeneration = slices.ContainsFunc(forgotten, func(m contract.Forgotten) bool { return m.Member == "ObservedGeneration" })
+	f.forgetsGeneration = slices.ContainsFunc(forgotten, func(m contract.NotStored) bool { return m.Member == "ObservedGeneration" })
 	return f, nil
 }
 

@@ -74,7 +74,7 @@ func (s *Scope[S, U]) StoreFinalizer(ctx context.Context) (Result, error) {
 // that is gone is not an error.
 func (s *Scope[S, U]) Release(ctx context.Context) error {
 	s.RemoveFinalizer()
-	if err := s.Commit(ctx); err != nil && !external.SaysGone(err) {
+	if err := s.Commit(ctx); err != nil && !external.IsGone(err) {
 		return err
 	}
 	s.released = true

@@ -129,7 +129,7 @@ func (r *Reconciler[S, U, P]) pass(ctx context.Context, p P, s *Scope[S, U]) err
 	writing := trace.StartRegion(ctx, "write")
 	unwritten := r.kind.Flush(ctx, p, err)
 	writing.End()
-	if external.SaysGone(unwritten) { // a CRD without a status subresource returns this too, and a webhook may
+	if external.IsGone(unwritten) { // a CRD without a status subresource returns this too, and a webhook may
 		if same, failed := s.IsSame(ctx); failed == nil && !same {
 			unwritten = nil // the event of its removal follows
 		}

@@ -119,7 +119,7 @@ func (s *Scope[S, U]) ownTemplate(ctx context.Context, found external.Object) er
 		return err
 	}
 	_, err := s.patchMetadata(ctx, "have Cluster own", found, map[string]any{"ownerReferences": contract.WithOwner(owners, ref)})
-	if external.SaysGone(err) {
+	if external.IsGone(err) {
 		return nil
 	}
 	return err
@@ -244,7 +244,7 @@ func (s *Scope[S, U]) DeleteReferenced(ctx context.Context, found external.Objec
 	target.SetNamespace(found.Object.GetNamespace())
 	target.SetName(found.Object.GetName())
 	err := s.frame.Ports.Client.Delete(ctx, target, only)
-	if err != nil && !external.SaysGone(err) {
+	if err != nil && !external.IsGone(err) {
 		return fmt.Errorf("delete %s %s: %w", found.Ref.Kind, found.Ref.Name, err)
 	}
 	requested.Add(uid, found.Object.GetResourceVersion(), s.Now)

@@ -24,7 +24,7 @@ func TestAVersionThatIsNotServedDoesNotMeanThatAnObjectIsGone(t *testing.T) {
 		"it is there":     {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := SaysGone(tc.err); got != tc.want {
+			if got := IsGone(tc.err); got != tc.want {
 				t.Errorf("want %v, got %v", tc.want, got)
 			}
 		})

@@ -95,7 +95,7 @@ func ConfirmAbsent(ctx context.Context, reader client.Reader, gvk schema.GroupVe
 	obj.SetGroupVersionKind(gvk)
 	err := reader.Get(ctx, key, obj)
 	switch {
-	case SaysGone(err):
+	case IsGone(err):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("make sure that %s %s is gone: %w", gvk.Kind, key, err)
@@ -121,8 +121,8 @@ func ConfirmSame(
 	return &list.Items[0], nil
 }
 
-// SaysGone reports whether an error means that the object does not exist. A 404 for an API version that is not served does not.
-func SaysGone(err error) bool {
+// IsGone reports whether an error means that the object does not exist. A 404 for an API version that is not served does not.
+func IsGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 

@@ -26,8 +26,8 @@ const (
 	longestPause = time.Minute
 	// maxNamed is the maximum number of fields, or of managers, in a message.
 	maxNamed = 3
-	// forgotten is the time after which a patch that was not sent again counts as new.
-	forgotten = 2 * longestPause
+	// lifetime is the time after which a patch that was not sent again counts as new.
+	lifetime = 2 * longestPause
 )
 
 // subject is the target of a write: some content of an object, or its status.
@@ -70,7 +70,7 @@ func (w *Writer) known(c content, status bool) (subject, repeats) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r := w.sent[key]; r.content == c.hash && w.clock.Since(r.last) < forgotten {
+	if r := w.sent[key]; r.content == c.hash && w.clock.Since(r.last) < lifetime {
 		return key, r
 	}
 	return key, repeats{content: c.hash}

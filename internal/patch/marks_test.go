@@ -24,7 +24,7 @@ func TestAnObjectOlderThanOurOwnWriteIsBehind(t *testing.T) {
 		t.Error("an older copy must be behind")
 	}
 	if m.Behind(at("10")) || m.Behind(at("8")) {
-		t.Error("once a newer copy was seen, the write is forgotten")
+		t.Error("once a newer copy was seen, the write is dropped")
 	}
 	m.Wrote(at("11"))
 	clock.SetTime(clock.Now().Add(MaxBehind))

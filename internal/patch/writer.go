@@ -188,10 +188,10 @@ func (w *Writer) Wrote(obj metav1.Object) {
 	if !found || err != nil || order >= 0 {
 		w.written[obj.GetUID()] = mark{obj.GetResourceVersion(), now, removes(obj)}
 	}
-	if now.Sub(w.swept) >= forgotten {
+	if now.Sub(w.swept) >= lifetime {
 		w.swept = now
 		maps.DeleteFunc(w.written, func(_ types.UID, last mark) bool { return now.Sub(last.at) >= MaxBehind })
-		maps.DeleteFunc(w.sent, func(_ subject, r repeats) bool { return now.Sub(r.last) >= forgotten })
+		maps.DeleteFunc(w.sent, func(_ subject, r repeats) bool { return now.Sub(r.last) >= lifetime })
 	}
 }
 

@@ -31,7 +31,7 @@ func (k Kinds) validate() error {
 		return err
 	}
 	if forgotten, unchecked := contract.CheckKind(k.InfraMachine); unchecked == nil { // one that rejects an empty object
-		err = contract.RefuseForgotten(forgotten)
+		err = contract.RequireStored(forgotten)
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func TestNewSaysAllThatIsMissing(t *testing.T) {
 	forgetful.ProviderID = contract.Field[string]{}
 	kinds.InfraMachine = contract.Unstructured(kinds.InfraMachine.GVK, &forgetful)
 	_, err = inframachine.New(kinds, engine.Ports{}, inframachine.Options{})
-	require.ErrorContains(t, err, "ProviderID is not kept, so an instance is not found again")
+	require.ErrorContains(t, err, "ProviderID is not stored, so an instance is not found again")
 }
 
 func TestAListWithoutAStepThatKeepsAnInstanceSafeIsRefused(t *testing.T) {

@@ -60,7 +60,7 @@ func flush(ctx context.Context, s *Scope, err error) error {
 	problems := append(engine.Problems(), instance.ReasonInvalid, instance.ReasonFailed, instance.ReasonGone, instance.ReasonProviderIDMissing,
 		string(provider.Unauthenticated), string(provider.Exhausted), string(provider.Terminal))
 	unwritten := s.Flush(ctx, engine.Writing{Observes: err == nil && s.env.frame.Kind.StatusSubresource, Problems: problems})
-	if external.SaysGone(unwritten) {
+	if external.IsGone(unwritten) {
 		return nil
 	}
 	return unwritten

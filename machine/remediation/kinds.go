@@ -22,7 +22,7 @@ func validate(k contract.Kinds) error {
 	}
 	ofCheck, _ := contract.CheckKind(k.Check) // a kind that cannot be probed is not rejected
 	ofMachine, _ := contract.CheckKind(k.Machine)
-	errs := []error{contract.RefuseForgotten(ofCheck, "Finalizers")}
+	errs := []error{contract.RequireStored(ofCheck, "Finalizers")}
 	for _, f := range ofMachine {
 		if f.Member == "Conditions" || f.Member == "Node.Name" {
 			errs = append(errs, errors.New(f.String()))

@@ -71,7 +71,7 @@ func (s *scope) carryOut(ctx context.Context, m *member, o healthcheck.Outcome) 
 	}
 	written, failed := engine.WriteConditions(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.object, m.state, set, removed, s.Now)
 	switch {
-	case external.SaysGone(failed):
+	case external.IsGone(failed):
 		return err
 	case failed == nil && err == nil && o.Action == healthcheck.ActionMark && client.Object(written) != m.object:
 		s.recordMarked(m)

@@ -73,10 +73,10 @@ func TestAHealthCheckMayHaveAGoTypeOfItsOwn(t *testing.T) {
 	require.NoError(t, err)
 	kinds.Check = fleetChecks(true)
 	_, err = remediation.New(kinds, remediation.Ports{}, remediation.Options{})
-	require.NotContains(t, err.Error(), "is not kept", "the ports alone are missing")
+	require.NotContains(t, err.Error(), "is not stored", "the ports alone are missing")
 	forgotten, err := contract.CheckKind(fleetChecks(false))
 	require.NoError(t, err)
-	at := slices.IndexFunc(forgotten, func(f contract.Forgotten) bool { return f.Member == "Conditions" })
+	at := slices.IndexFunc(forgotten, func(f contract.NotStored) bool { return f.Member == "Conditions" })
 	require.Equal(t, contract.NeedShould, forgotten[at].Need)
 	var state contract.HealthCheckState
 	require.NoError(t, kinds.Check.Adapter.Read(&FleetCheck{Fleet: "a", Patience: metav1.Duration{Duration: time.Minute}}, &state))

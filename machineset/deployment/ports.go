@@ -22,7 +22,7 @@ func validate(k contract.Kinds) error {
 	}
 	deployment, _ := contract.CheckKind(k.Deployment) // a kind or a maker that rejects an empty object cannot be checked
 	made, _ := contract.CheckSetMaker(k.Deployment, k.Set, k.SetMaker, nil)
-	return errors.Join(contract.RefuseForgotten(deployment), contract.RefuseForgotten(made))
+	return errors.Join(contract.RequireStored(deployment), contract.RequireStored(made))
 }
 
 // Options configure a Reconciler. The zero value is ready for use.

@@ -243,7 +243,7 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 		_, err = engine.Write(ctx, s.env.frame.Writer, s.env.kinds.Set, of.Object, u)
 	}
 	switch {
-	case external.SaysGone(err):
+	case external.IsGone(err):
 		return nil
 	case err == nil:
 		s.Eventf(corev1.EventTypeNormal, "SuccessfulScale", action, "Scaled %s %q from %d to %d replicas",
@@ -259,7 +259,7 @@ func (s *Scope) scaleSet(ctx context.Context, change rollout.Change) error {
 
 // send writes an update of an object on the version that was read. An object that is gone is not an error.
 func send[S, U any](ctx context.Context, s *Scope, kind contract.KindOf[S, U], obj contract.Object, u U) error {
-	if _, err := engine.Write(ctx, s.env.frame.Writer, kind, obj, u); err != nil && !external.SaysGone(err) {
+	if _, err := engine.Write(ctx, s.env.frame.Writer, kind, obj, u); err != nil && !external.IsGone(err) {
 		return err
 	}
 	return nil

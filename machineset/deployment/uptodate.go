@@ -45,7 +45,7 @@ func upToDateStep(ctx context.Context, s *Scope) (engine.Result, error) {
 				continue
 			}
 			_, err := engine.WriteConditions(ctx, s.env.frame.Writer, s.env.kinds.Machine, m.Object, m.State, want, nil, s.Now)
-			if !external.SaysGone(err) {
+			if !external.IsGone(err) {
 				errs = append(errs, err)
 			}
 		}

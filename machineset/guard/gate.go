@@ -95,7 +95,7 @@ func NewGate(o GateOptions) (*Gate, error) {
 func Answers(reader client.Reader, kind contract.Kind, namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		key := client.ObjectKey{Namespace: namespace, Name: "machinist-probe"}
-		if err := reader.Get(ctx, key, engine.NewObject(kind)); err != nil && !external.SaysGone(err) {
+		if err := reader.Get(ctx, key, engine.NewObject(kind)); err != nil && !external.IsGone(err) {
 			return err
 		}
 		return nil
