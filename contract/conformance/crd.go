@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -168,10 +167,6 @@ func (j *judge) field(c claim, at string, p place) {
 	rule := j.about(c.contract, p.rule.name)
 	missing := true
 	for _, path := range p.Paths {
-		if strings.HasPrefix(path.String(), "metadata.annotations.") {
-			missing = false // annotations have no schema
-			continue
-		}
 		n, what, holder := c.version.schema.walk(path.Segments())
 		switch {
 		case what == anything: // any type is stored
@@ -314,13 +309,9 @@ func servedNames(versions []apiVersion) string {
 
 // listed returns the names in a label's value without duplicates, highest first.
 func listed(value string) []string {
-	unique := map[string]bool{}
-	for name := range strings.SplitSeq(value, "_") {
-		if name != "" {
-			unique[name] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(unique), func(a, b string) int {
+	names := strings.FieldsFunc(value, func(r rune) bool { return r == '_' })
+	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(-version.CompareKubeAwareVersionStrings(a, b), cmp.Compare(a, b))
 	})
+	return slices.Compact(names)
 }
