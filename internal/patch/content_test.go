@@ -41,7 +41,7 @@ func TestContentOfPatch(t *testing.T) {
 func TestContentOfAJSONPatch(t *testing.T) {
 	for name, tc := range map[string]struct{ operations, fields string }{
 		"a field":          {`{"op":"add","path":"/spec/unschedulable","value":true}`, "spec.unschedulable"},
-		"a key with signs": {`{"op":"add","path":"/metadata/labels/a.b~1c~0d","value":"e"}`, "metadata.labels.a.b/c~d"},
+		"a key with signs": {`{"op":"add","path":"/metadata/labels/a.b~1c~0d","value":"e"}`, "metadata.labels[a.b/c~d]"},
 		"a removed key":    {`{"op":"remove","path":"/metadata/labels/a"}`, "metadata.labels.a"},
 		"a test is no change": {
 			`{"op":"test","path":"/spec/taints/0/key","value":"k"},{"op":"remove","path":"/spec/taints/0"}`, "spec.taints.0"},

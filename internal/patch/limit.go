@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -225,7 +226,15 @@ func (c *content) addLeaves(path []string, value map[string]any) {
 func (c content) fields() string {
 	names := make([]string, len(c.paths))
 	for i, path := range c.paths {
-		names[i] = strings.Join(path, ".")
+		var at *field.Path
+		for _, name := range path {
+			if strings.ContainsAny(name, "./") {
+				at = at.Key(name)
+			} else {
+				at = at.Child(name)
+			}
+		}
+		names[i] = at.String()
 	}
 	return FirstNamed(names, maxNamed)
 }
