@@ -28,7 +28,7 @@ func keepingKind() contract.Kind {
 		writeServer)
 }
 
-func TestNewTypedKeeping_ReadsAnUnchangedObjectWithoutAnAllocation(t *testing.T) {
+func TestNewTypedReusing(t *testing.T) {
 	server, state, adapter := fullServer(), fullState(), keepingKind().Adapter
 	require.NoError(t, adapter.Read(server, &state))
 	want := serverState()
