@@ -22,7 +22,7 @@
 // bootstrap and infrastructure objects needs no provider: its own step creates a Node with Node and the provider ID.
 //
 // A unit test that needs no API server takes only the objects: an InfraMachine with the options Provisioned and Addresses, a Machine with
-// WithContract and Running, a Node with the same provider ID. It need not know in which field a contract version stores a value.
+// WithContract and Running, a Node with the same provider ID. It does not depend on the field in which a contract version stores a value.
 //
 // # Guarantees
 //

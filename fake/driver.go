@@ -112,7 +112,7 @@ func (d *Driver) around(ctx context.Context, op cloud.Operation, r *cloud.Reques
 			return err
 		}
 		if string(values["token"]) != d.token {
-			return cloud.Errorf(cloud.Unauthenticated, "the fake cloud does not know the token of account %q", r.Account)
+			return cloud.Errorf(cloud.Unauthenticated, "the fake cloud does not accept the token of account %q", r.Account)
 		}
 	}
 	return call(ctx)

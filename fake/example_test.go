@@ -53,7 +53,7 @@ func ExampleStore_Step() {
 	// <nil> node-1 Running
 }
 
-// A lost answer: the write happened, but the client cannot know.
+// A lost answer: the write happened, but the client gets no response.
 func ExampleStore_LoseNext() {
 	ctx := context.Background()
 	store := fake.NewStore(fake.Options{})

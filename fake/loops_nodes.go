@@ -196,8 +196,8 @@ func healthy(now metav1.Time) []corev1.NodeCondition {
 func taintsByCondition(node *corev1.Node) []corev1.Taint {
 	ready := nodeReady(node)
 	follow := []struct {
-		key  string
-		want bool
+		key    string
+		wanted bool
 	}{
 		{corev1.TaintNodeNotReady, ready == corev1.ConditionFalse},
 		{corev1.TaintNodeUnreachable, ready == corev1.ConditionUnknown},
@@ -206,9 +206,9 @@ func taintsByCondition(node *corev1.Node) []corev1.Taint {
 	out := slices.Clone(node.Spec.Taints)
 	for _, f := range follow {
 		is := func(t corev1.Taint) bool { return t.Key == f.key && t.Effect == corev1.TaintEffectNoSchedule }
-		if has := slices.ContainsFunc(out, is); has && !f.want {
+		if has := slices.ContainsFunc(out, is); has && !f.wanted {
 			out = slices.DeleteFunc(out, is)
-		} else if !has && f.want {
+		} else if !has && f.wanted {
 			out = append(out, corev1.Taint{Key: f.key, Effect: corev1.TaintEffectNoSchedule})
 		}
 	}

@@ -37,9 +37,9 @@ type PoolInfrastructure struct {
 	Batch int
 	// Disorder, if not zero, is the seed of a random order of the reported list, which also repeats one ID.
 	Disorder uint64
-	// AskForDrain makes the provider mark the Nodes of instances that it will delete (scale.DeleteAnnotation), and wait until the Nodes are
+	// RequestDrain makes the provider mark the Nodes of instances that it will delete (scale.DeleteAnnotation), and wait until the Nodes are
 	// marked as drained. It removes the mark when it will not delete the instance.
-	AskForDrain bool
+	RequestDrain bool
 	// Machines makes the provider create an InfraMachine for each instance, and delete Machines instead of instances:
 	// first those with an annotation of scale.Marks for the API group of Owner, then the oldest.
 	Machines bool
@@ -97,9 +97,9 @@ func (i *PoolInfrastructure) scale(ctx context.Context, e *edit, pool *unstructu
 	if err != nil {
 		return 0, err
 	}
-	if i.AskForDrain && len(instances) <= int(replicas) {
+	if i.RequestDrain && len(instances) <= int(replicas) {
 		for ordinal := range instances {
-			if _, err := i.ask(ctx, instanceName(obj, ordinal), false); err != nil {
+			if _, err := i.mark(ctx, instanceName(obj, ordinal), false); err != nil {
 				return 0, err
 			}
 		}
@@ -270,15 +270,15 @@ func (i *PoolInfrastructure) stop(ctx context.Context, obj *unstructured.Unstruc
 		err := i.client.Get(ctx, client.ObjectKeyFromObject(machine), InfraMachine(i.Contract, name))
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
-	if !i.AskForDrain {
+	if !i.RequestDrain {
 		return true, nil
 	}
-	node, err := i.ask(ctx, name, true)
+	node, err := i.mark(ctx, name, true)
 	return node == nil || node.Annotations[contract.DrainedAnnotation] == string(node.UID), err
 }
 
-// ask adds or removes the mark on the Node of an instance that requests its drain. It returns the Node, nil if there is none.
-func (i *PoolInfrastructure) ask(ctx context.Context, name string, marks bool) (*corev1.Node, error) {
+// mark adds or removes the mark on the Node of an instance that requests its drain. It returns the Node, nil if there is none.
+func (i *PoolInfrastructure) mark(ctx context.Context, name string, marks bool) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := i.client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -322,6 +322,6 @@ func (i *PoolInfrastructure) report(obj *unstructured.Unstructured, instances ma
 			return err
 		}
 	}
-	replicas := int32(len(instances)) //nolint:gosec // as many as a test asks for
+	replicas := int32(len(instances)) //nolint:gosec // as many as a test requests
 	return errors.Join(contract.Set(layout.Replicas, obj.Object, replicas), contract.Set(layout.Provisioned, obj.Object, true))
 }

@@ -39,7 +39,7 @@ func TestAKindWithoutASchemaIsAppliedWithWholeLists(t *testing.T) {
 	list, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "list")
 	require.Equal(t, []string{"b"}, list)
 	require.Len(t, u.GetManagedFields(), 1)
-	require.True(t, u.GetManagedFields()[0].Time.Time.Equal(clock.Now()), "the store's clock says when, not %s", u.GetManagedFields()[0].Time)
+	require.True(t, u.GetManagedFields()[0].Time.Time.Equal(clock.Now()), "not the store's clock: %s", u.GetManagedFields()[0].Time)
 }
 
 func TestAnObjectHasManagedFieldsFromItsFirstApplyOn(t *testing.T) {

@@ -152,7 +152,7 @@ func (s *Store) parse(req *http.Request, body []byte) (*call, bool) {
 
 // isDryRun reports whether a call is a dry run. For a delete with a body only the body counts; for an eviction also its delete options.
 func (c *call) isDryRun() bool {
-	asked := c.query["dryRun"]
+	requested := c.query["dryRun"]
 	body := struct {
 		DryRun        []string
 		DeleteOptions metav1.DeleteOptions
@@ -161,12 +161,12 @@ func (c *call) isDryRun() bool {
 	case len(c.body) == 0:
 	case c.Verb == "delete" || c.Verb == "deletecollection":
 		_ = json.Unmarshal(c.body, &body) // a bad body is reported later
-		asked = body.DryRun
+		requested = body.DryRun
 	case c.Subresource == "eviction":
 		_ = json.Unmarshal(c.body, &body)
-		asked = append(asked, body.DeleteOptions.DryRun...)
+		requested = append(requested, body.DeleteOptions.DryRun...)
 	}
-	return slices.Contains(asked, metav1.DryRunAll)
+	return slices.Contains(requested, metav1.DryRunAll)
 }
 
 func (c *call) findVerb(req *http.Request) bool {

@@ -92,7 +92,7 @@ func TestARealManagerReconcilesAgainstTheStore(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// gear is a type that only a test's own scheme knows.
+// gear is a type that only a test's own scheme has.
 type gear struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -158,7 +158,7 @@ func TestAClientsetRunsAWholeDeployment(t *testing.T) {
 	finished()
 }
 
-// Whatever connects to a cluster asks for this first.
+// Whatever connects to a cluster requests this first.
 func TestAStoreIsReady(t *testing.T) {
 	clientset, err := kubernetes.NewForConfig(fake.NewStore(fake.Options{}).RESTConfig())
 	require.NoError(t, err)

@@ -54,10 +54,10 @@ func (s *Store) serve(req *http.Request, c *call) (*http.Response, error) {
 
 // listOptions parses and validates the options of a list or watch, with the server's defaults.
 func (c *call) listOptions() (internalversion.ListOptions, error) {
-	asked, o := metav1.ListOptions{}, internalversion.ListOptions{}
-	err := metav1.Convert_url_Values_To_v1_ListOptions(&c.query, &asked, nil)
+	requested, o := metav1.ListOptions{}, internalversion.ListOptions{}
+	err := metav1.Convert_url_Values_To_v1_ListOptions(&c.query, &requested, nil)
 	if err == nil {
-		err = internalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&asked, &o, nil)
+		err = internalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&requested, &o, nil)
 	}
 	if err != nil {
 		return o, apierrors.NewBadRequest(err.Error())

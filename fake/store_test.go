@@ -98,7 +98,7 @@ func TestADryRunIsNoWriteWhereverItIsRequested(t *testing.T) {
 	path := set.CoreV1().RESTClient().Delete().Namespace("default").Resource("pods").Name("p").Param("dryRun", "All")
 	require.NoError(t, path.Do(t.Context()).Error())
 	require.Zero(t, store.CountRequests(fake.Request.IsWrite))
-	require.NoError(t, path.Body(&metav1.DeleteOptions{}).Do(t.Context()).Error()) // a body is all that a delete is asked
+	require.NoError(t, path.Body(&metav1.DeleteOptions{}).Do(t.Context()).Error()) // a body is all that a delete has
 	require.Equal(t, 1, store.CountRequests(fake.Request.IsWrite))
 	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/machinist-dev/machinist/fake"
 )
 
-func TestAListWhoseFirstPageIsOlderThanTheHistoryGoesOnWithWhatIsThere(t *testing.T) {
+func TestListOlderThanTheHistory(t *testing.T) {
 	store := fake.NewStore(fake.Options{History: 4})
 	c := store.Client()
 	for _, name := range []string{"a", "b", "c"} {

@@ -52,7 +52,7 @@ func TestADriverGetsTheHabitsOfACloud(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, provider.Deleting, all[0].State)
-	require.Zero(t, driver.Calls(provider.OpDelete), "the driver is asked when the time has come")
+	require.Zero(t, driver.Calls(provider.OpDelete), "the driver is called when the time has come")
 	now.Step(5 * time.Second)
 	gone, err = calls.Delete(ctx, r)
 	require.NoError(t, err)

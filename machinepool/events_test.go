@@ -40,7 +40,7 @@ func (w *world) recorded(reason string, want ...string) {
 
 func TestNodeEvents(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{RequestDrain: true}})
 	pool := w.poolWith(1)
 	w.reports(pool, "Running", 1, 1)
 	w.change(pool, set(int64(2), "spec", "replicas"))

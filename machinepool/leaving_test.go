@@ -122,7 +122,7 @@ func TestTheLimitOfADrainCountsFromItsBeginInEveryProcess(t *testing.T) {
 
 func TestAPoolWhoseNodesAreNotToBeDrainedHoldsNoInstanceUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{RequestDrain: true}})
 	pool := w.poolWith(2, fake.WithAnnotations(map[string]string{contract.ExcludeDrain: ""}))
 	w.reports(pool, "Running", 2, 2)
 	for _, node := range w.nodes() {

@@ -201,7 +201,7 @@ func TestReplicasThatAreManagedElsewhereAreNeverWritten(t *testing.T) {
 
 func TestInstancesThatLeaveAreDrainedFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{AskForDrain: true}})
+	w := newWorld(t, worldOptions{provider: &fake.PoolInfrastructure{RequestDrain: true}})
 	pool := w.poolWith(3)
 	w.reports(pool, "Running", 3, 3)
 	pod := &corev1.Pod{

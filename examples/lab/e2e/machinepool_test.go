@@ -41,7 +41,7 @@ const (
 // TestE2EAPoolOf200ScalesUpAndDownBehindBudgets scales a pool 0 -> 200 -> 50 -> 0 with a provider that reorders its list, repeats an ID
 // and goes in steps, and looks at every status that the API server has seen.
 func TestE2EAPoolOf200ScalesUpAndDownBehindBudgets(t *testing.T) {
-	p := newPoolScene(t, fake.PoolInfrastructure{Disorder: 5, Batch: 10, AskForDrain: true})
+	p := newPoolScene(t, fake.PoolInfrastructure{Disorder: 5, Batch: 10, RequestDrain: true})
 	p.startPools()
 	pool := p.pool(0)
 	p.reaches(pool, 0)
