@@ -255,7 +255,7 @@ func TestANodeIsToldAsRecordedOnceItIs(t *testing.T) {
 		p.Client = webhook{Client: p.Client, on: on, strip: []string{"status", "nodeRef"}}
 	}})
 	m := w.machineWith("m1")
-	w.Says(m, contract.ConditionReady, "", "does not keep the reference to the Node with its UID")
+	w.AwaitCondition(m, contract.ConditionReady, "", "does not keep the reference to the Node with its UID")
 	require.Empty(t, w.Events(machine.EventNodeMatched))
 	on.Store(false)
 	w.Change(m, func(m *unstructured.Unstructured) { m.SetLabels(map[string]string{"a": "b"}) })

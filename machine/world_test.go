@@ -131,7 +131,7 @@ func (w *world) manager(agent string) ctrl.Manager { return w.Manager(agent, ctr
 // conditionIs waits for a condition of the Machine to have a reason and a message with all parts, and returns the message.
 func (w *world) conditionIs(m *unstructured.Unstructured, kind, reason string, parts ...string) string {
 	w.t.Helper()
-	return w.Says(m, kind, reason, parts...).Message
+	return w.AwaitCondition(m, kind, reason, parts...).Message
 }
 
 func conditionOf(m *unstructured.Unstructured, kind string) metav1.Condition {

@@ -152,7 +152,7 @@ func (w *world) goes(objects ...*unstructured.Unstructured) { w.t.Helper(); w.Go
 // conditionIs waits for a condition to have a reason, and returns its message.
 func (w *world) conditionIs(obj *unstructured.Unstructured, kind, reason string) string {
 	w.t.Helper()
-	return w.Says(obj, kind, reason).Message
+	return w.AwaitCondition(obj, kind, reason).Message
 }
 
 func conditionOf(obj *unstructured.Unstructured, kind string) metav1.Condition {

@@ -73,7 +73,7 @@ func (w *world) sayOf(m *unstructured.Unstructured, status metav1.ConditionStatu
 // remediated waits for a Machine to say what becomes of it.
 func (w *world) remediated(m *unstructured.Unstructured, reason, text string) {
 	w.t.Helper()
-	w.Says(m, contract.ConditionOwnerRemediated, reason, text)
+	w.AwaitCondition(m, contract.ConditionOwnerRemediated, reason, text)
 }
 
 func (w *world) uidsOf() map[string]bool {
@@ -109,7 +109,7 @@ func TestASetReplacesTheMachinesThatAHealthCheckHasMarked(t *testing.T) {
 	w.replaced(set, &before[1], 3)
 	require.True(t, w.uidsOf()[string(before[2].GetUID())], "the other Machine stays")
 	require.Equal(t, 1, w.replacements(set).Count)
-	w.Says(set, contract.ConditionRemediating, contract.ReasonNotRemediating)
+	w.AwaitCondition(set, contract.ConditionRemediating, contract.ReasonNotRemediating)
 	w.saysBeforeItDeletes(&before[0])
 	w.oneForEachSlot()
 }

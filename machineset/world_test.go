@@ -243,7 +243,7 @@ func (w *world) condition(set *unstructured.Unstructured, kind string) metav1.Co
 // conditionSays waits for the message of a condition to contain a text.
 func (w *world) conditionSays(set *unstructured.Unstructured, kind, text string) metav1.Condition {
 	w.t.Helper()
-	return w.Says(set, kind, "", text)
+	return w.AwaitCondition(set, kind, "", text)
 }
 
 // oneForEachSlot checks that no name was ever given to two machines: the provider is asked for a machine by an infrastructure object.

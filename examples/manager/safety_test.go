@@ -100,6 +100,6 @@ func TestASetOfAClusterThatDoesNotAnswerCreatesNothing(t *testing.T) {
 		}},
 	}
 	env.Create(set)
-	env.Says(set, contract.ConditionScalingUp, "", "the API server of cluster default/demo has not answered", "connection refused")
+	env.AwaitCondition(set, contract.ConditionScalingUp, "", "the API server of cluster default/demo has not answered", "connection refused")
 	require.Empty(t, env.List(fake.MachineGVK()))
 }

@@ -31,21 +31,21 @@ func (r *run) compare(s step, err error) error {
 	if got != want {
 		return errors.Join(fmt.Errorf("the answer is %q, want %q", got, want), err)
 	}
-	wants := s.Shows
+	expected := s.Shows
 	if s.Message != "" {
-		wants += "\n.message has " + s.Message
+		expected += "\n.message has " + s.Message
 	}
 	if s.Cause != "" {
-		wants += "\n.details.causes[*].reason has " + s.Cause
+		expected += "\n.details.causes[*].reason has " + s.Cause
 	}
-	return r.check(wants)
+	return r.check(expected)
 }
 
 // check compares the answer with lines of what is wanted: a path of kubectl's -o jsonpath without braces and spaces, or "owners", and what
-// matches wants.
-func (r *run) check(wants string) error {
+// matches expected.
+func (r *run) check(expected string) error {
 	var problems []error
-	for want := range strings.Lines(wants) {
+	for want := range strings.Lines(expected) {
 		path, match, _ := strings.Cut(strings.TrimSpace(r.expand(want)), " ")
 		if path == "" {
 			continue

@@ -2,7 +2,7 @@
 // table of cases that run against any client.
 //
 // The table runs against fake.Store with its loops and against a real control plane (kube-apiserver, controller-manager,
-// scheduler and kwok). A case does not know which one it uses, so a difference in behaviour fails.
+// scheduler and kwok). A case is independent of which one it uses, so a difference in behaviour fails.
 //
 // # Cases
 //
@@ -23,7 +23,7 @@
 //	      .data.k = new
 //	      .metadata.deletionTimestamp absent
 //
-// These are the requests and what stands behind them:
+// These are the requests and their arguments:
 //
 //	create, update                                      fields of the object
 //	get
@@ -33,7 +33,7 @@
 //	list, watch, delete-all                             metav1.ListOptions; listed objects are named "Pod/0", "Pod/1" and so on
 //	next events                                         the next events of the last watch, each as "TYPE GoType name"
 //	define                                              installs the CustomResourceDefinition of given.yaml
-//	ready, cordoned, running, unbound, gone             stand for the steps in given.yaml
+//	ready, cordoned, running, unbound, gone             are names of steps in given.yaml
 //
 // An object is written "Kind/name", "Kind/name/status", or "Kind/name:view" to see it through another Go type: unstructured or metadata.
 // "Pod:all" is a list over all namespaces. "as MANAGER" after the object sets a field manager; "eventually" before the request repeats it

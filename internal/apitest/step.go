@@ -91,7 +91,7 @@ func eventually(ctx context.Context, attempt func(ctx context.Context) error) er
 	return errors.Join(err, last)
 }
 
-// do does what a step asks for: the steps that stand for its verb in given.yaml, or one request.
+// do carries a step out: the steps that given.yaml has for its verb, or one request.
 func (r *run) do(ctx context.Context, s step) error {
 	if steps := slices.Clone(r.Steps[s.verb]); steps != nil {
 		for i := range steps {

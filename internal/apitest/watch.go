@@ -25,11 +25,11 @@ func (r *run) watch(ctx context.Context, kind client.ObjectList, o *client.ListO
 func (r *run) events(ctx context.Context, list string) error {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
-	var wants []string
-	if err := r.decode(list, &wants); err != nil {
+	var expected []string
+	if err := r.decode(list, &expected); err != nil {
 		return err
 	}
-	for i, want := range wants {
+	for i, want := range expected {
 		got, err := r.event(ctx)
 		if err != nil || got != want {
 			return errors.Join(fmt.Errorf("event %d is %q, want %q", i+1, got, want), err)

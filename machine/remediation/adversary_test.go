@@ -120,7 +120,7 @@ func TestAClusterThatCannotBeReachedLeavesTheMachinesToBeJudged(t *testing.T) {
 	w.reports("HealthCheckSucceeded=False/UnhealthyMachine OwnerRemediated=False/WaitingForRemediation", "a")
 	w.reports("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
 	w.status(check, 4, 2, 2)
-	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "2 of 4 Machines are not judged", "NodeUnread")
+	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "2 of 4 Machines are not judged", "NodeUnread")
 	require.Empty(t, w.health("c")+w.health("d"), "nothing that is about Nodes counts")
 }
 
@@ -142,7 +142,7 @@ func TestAMachineWhoseNodeWasInAnotherClusterIsLeftToBeJudged(t *testing.T) {
 	w.Create(check)
 	w.run(remediation.Options{})
 	w.reports("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "here")
-	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "1 of 2 Machines are not judged", "NodeUnread")
+	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "1 of 2 Machines are not judged", "NodeUnread")
 	require.Empty(t, w.health("there"))
 }
 
@@ -343,7 +343,7 @@ func TestAPausedClusterAndOneThatIsNotInitializedRemediateNothing(t *testing.T) 
 	require.Empty(t, w.health("a"))
 	w.Change(demo, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
 	w.status(check, 3, 3, 3)
-	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "ControlPlaneNotInitialized")
+	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "ControlPlaneNotInitialized")
 	require.Empty(t, w.health("a"), "the control plane is not initialized")
 	ready := w.Get(demo)
 	ready.Object["status"] = fake.Cluster("demo").Object["status"]

@@ -346,8 +346,8 @@ func TestNothingIsJudgedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	w.Create(check)
 	stop := w.run(remediation.Options{})
 	w.status(check, 3, 3, 3)
-	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "3 of 3 Machines are not judged now")
-	w.Says(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, healthcheck.ReasonUnreachable)
+	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "3 of 3 Machines are not judged now")
+	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, healthcheck.ReasonUnreachable)
 	require.Empty(t, w.health("a"), "what it says stays as it is")
 	stop()
 

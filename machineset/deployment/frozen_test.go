@@ -34,7 +34,7 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 			}
 			freeze(d, "True")
 			w.Change(d, template("green"), fake.WithField(int64(3), "spec", "replicas"))
-			c := w.Says(d, deployment.ConditionRollingOut, "", "frozen and creates no Machines")
+			c := w.AwaitCondition(d, deployment.ConditionRollingOut, "", "frozen and creates no Machines")
 			require.Equal(t, metav1.ConditionTrue, c.Status)
 			w.Never("a set or a Machine is created", 300*time.Millisecond, func() string {
 				if len(w.setsNow()) != 1 || w.images()["blue"] != 2 {
@@ -48,7 +48,7 @@ func TestAFrozenDeploymentStartsNoRolloutThatItCouldNotFinish(t *testing.T) {
 			freeze(&set, "True")
 			w.seesFrozen(&set)
 			freeze(d, "false")
-			w.Says(d, deployment.ConditionRollingOut, "", "frozen and creates no Machines")
+			w.AwaitCondition(d, deployment.ConditionRollingOut, "", "frozen and creates no Machines")
 			require.Len(t, w.setsNow(), 1, "a frozen set is enough")
 			freeze(&set, "false")
 			w.rolled(d, "green", 1)

@@ -109,7 +109,7 @@ func TestASelectorThatDoesNotMatchTheTemplateIsNamed(t *testing.T) {
 	w := newWorld(t).live()
 	w.run()
 	d := w.deployment(1, fake.WithField("others", "spec", "selector", "matchLabels", "pool"))
-	w.Says(d, deployment.ConditionRollingOut, "", "does not match the labels")
+	w.AwaitCondition(d, deployment.ConditionRollingOut, "", "does not match the labels")
 	require.Empty(t, w.setsNow())
 }
 

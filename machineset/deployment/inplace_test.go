@@ -206,7 +206,7 @@ func TestAUserSelectsTheMachinesOfAManualUpdateInPlace(t *testing.T) {
 	w.rolled(d, "blue", 2)
 	machines := w.uids()
 	w.Change(d, version("v1.37.0"))
-	w.Says(d, deployment.ConditionRollingOut, "", "waiting for a user to select")
+	w.AwaitCondition(d, deployment.ConditionRollingOut, "", "waiting for a user to select")
 	candidate := func() *unstructured.Unstructured {
 		for _, m := range w.machinesNow() {
 			if contract.ReadInPlace(m.GetAnnotations()).State == contract.InPlaceCandidate {

@@ -40,7 +40,7 @@ func TestRecognition(t *testing.T) {
 			d := w.deployment(2)
 			for run := range 2 {
 				stop := w.run()
-				w.Says(d, deployment.ConditionRollingOut, "", tc.lacks)
+				w.AwaitCondition(d, deployment.ConditionRollingOut, "", tc.lacks)
 				for n := range 10 {
 					w.Change(d, fake.WithAnnotations(map[string]string{"touched": fmt.Sprint(run, n)}))
 					time.Sleep(10 * time.Millisecond)
@@ -77,7 +77,7 @@ func TestRecognition(t *testing.T) {
 			}
 			require.NoError(t, err, "only a deployment with a Cluster can show it")
 			w.Run(mgr)
-			w.Says(d, deployment.ConditionRollingOut, "", "without "+name)
+			w.AwaitCondition(d, deployment.ConditionRollingOut, "", "without "+name)
 			require.Empty(t, w.setsNow())
 		})
 	}

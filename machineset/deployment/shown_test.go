@@ -46,7 +46,7 @@ func TestADeploymentDoesNotTakeMachinesThatTheCacheLeavesOutForMissing(t *testin
 			w.Change(d, template("green"))
 			machines := w.machinesNow()
 			first := min(machines[0].GetName(), machines[1].GetName())
-			w.Says(d, deployment.ConditionRollingOut, "", first+" exists, and the cache does not show it")
+			w.AwaitCondition(d, deployment.ConditionRollingOut, "", first+" exists, and the cache does not show it")
 			w.Never("a Machine of the old template goes", 300*time.Millisecond, func() string {
 				if n := w.images()["blue"]; n != 2 {
 					return fmt.Sprint(n, " are left")
@@ -73,7 +73,7 @@ func TestMachinesOfASetInDeletionThatTheCacheLeavesOutAreNoFreePlaces(t *testing
 	set := w.setsNow()[0]
 	require.NoError(t, w.Client.Delete(t.Context(), &set))
 	w.runSelecting(w.kinds.Machine.GVK, "team=ours")
-	w.Says(d, deployment.ConditionRollingOut, "", "exists, and the cache does not show it")
+	w.AwaitCondition(d, deployment.ConditionRollingOut, "", "exists, and the cache does not show it")
 	require.Len(t, w.machinesNow(), 2)
 	w.stop()
 	hold()
@@ -92,7 +92,7 @@ func TestMachinesOfASetThatTheCacheLeavesOutFromNowOnAreNotMadeAgain(t *testing.
 			d := w.deployment(2, fake.WithField("OnDelete", "spec", "rollout", "strategy", "type"))
 			w.rolled(d, "blue", 2)
 			w.Change(d, template("green"))
-			w.Says(d, deployment.ConditionRollingOut, "", "2 outdated Machines must be deleted")
+			w.AwaitCondition(d, deployment.ConditionRollingOut, "", "2 outdated Machines must be deleted")
 			blue := w.setsNow()[0]
 			if imageOf(&blue) != "blue" {
 				blue = w.setsNow()[1]
@@ -103,10 +103,10 @@ func TestMachinesOfASetThatTheCacheLeavesOutFromNowOnAreNotMadeAgain(t *testing.
 			if w.labels(&blue, true); restarts {
 				w.runSelecting(w.kinds.Set.GVK, "!elsewhere")
 			}
-			w.Says(d, deployment.ConditionRollingOut, "", blue.GetName()+" exists, and the cache does not show it")
+			w.AwaitCondition(d, deployment.ConditionRollingOut, "", blue.GetName()+" exists, and the cache does not show it")
 			require.Equal(t, map[string]int{"blue": 2}, w.images())
 			w.labels(&blue, false)
-			w.Says(d, deployment.ConditionRollingOut, "", "2 outdated Machines must be deleted")
+			w.AwaitCondition(d, deployment.ConditionRollingOut, "", "2 outdated Machines must be deleted")
 		})
 	}
 }
@@ -138,10 +138,10 @@ func TestMachinesOfASetInDeletionThatTheCacheLeavesOutFromNowOnAreNoFreePlaces(t
 	hold("example.com/hold")
 	set := w.setsNow()[0]
 	require.NoError(t, w.Client.Delete(t.Context(), &set))
-	w.Says(d, deployment.ConditionRollingOut, "", "to be gone")
+	w.AwaitCondition(d, deployment.ConditionRollingOut, "", "to be gone")
 	w.until("the Machine that there may be more", func() bool { return len(w.machinesNow()) >= 3 })
 	w.labels(&set, true)
-	w.Says(d, deployment.ConditionRollingOut, "", set.GetName()+" exists, and the cache does not show it")
+	w.AwaitCondition(d, deployment.ConditionRollingOut, "", set.GetName()+" exists, and the cache does not show it")
 	require.Len(t, w.machinesNow(), 3, "surge is 1")
 	w.stop()
 	hold()

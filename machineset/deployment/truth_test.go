@@ -35,7 +35,7 @@ func TestARefusedScaleIsNamed(t *testing.T) {
 	w.rolled(d, "blue", 2)
 	refuses.Store(true)
 	w.Change(d, fake.WithField(int64(3), "spec", "replicas"))
-	w.Says(d, deployment.ConditionRollingOut, deployment.ReasonRollingOut, "scale MachineSet "+w.setsNow()[0].GetName()+" to 3",
+	w.AwaitCondition(d, deployment.ConditionRollingOut, deployment.ReasonRollingOut, "scale MachineSet "+w.setsNow()[0].GetName()+" to 3",
 		"three are too many")
 	refuses.Store(false)
 	w.rolled(d, "blue", 3)
@@ -86,7 +86,7 @@ func TestADeploymentInDeletionNamesTheSetsThatAreLeft(t *testing.T) {
 	set := w.setsNow()[0]
 	w.Change(&set, func(u *unstructured.Unstructured) { u.SetFinalizers(append(u.GetFinalizers(), "example.com/slow")) })
 	require.NoError(t, w.Client.Delete(t.Context(), d))
-	w.Says(d, contract.ConditionDeleting, contract.ReasonDeleting, "Deleting 1 MachineSets", "* "+set.GetName())
+	w.AwaitCondition(d, contract.ConditionDeleting, contract.ReasonDeleting, "Deleting 1 MachineSets", "* "+set.GetName())
 	w.Change(&set, func(u *unstructured.Unstructured) {
 		u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == "example.com/slow" }))
 	})

@@ -172,7 +172,7 @@ func TestTheProgressDeadlineOutlivesTheManager(t *testing.T) {
 	w.blocked(d, "to become available")
 	w.stop()
 	w.run()
-	w.Says(d, deployment.ConditionProgressing, "ProgressDeadlineExceeded")
+	w.AwaitCondition(d, deployment.ConditionProgressing, "ProgressDeadlineExceeded")
 	w.run()
 	w.settled(d)
 	w.stop()
@@ -180,7 +180,7 @@ func TestTheProgressDeadlineOutlivesTheManager(t *testing.T) {
 	require.Equal(t, map[string]int{"blue": 1, "green": 1}, w.images(), "what works stays")
 	w.machines.NotReady(func(client.Object) bool { return false })
 	w.rolled(d, "green", 1)
-	w.Says(d, deployment.ConditionProgressing, "NewReplicaSetAvailable")
+	w.AwaitCondition(d, deployment.ConditionProgressing, "NewReplicaSetAvailable")
 }
 
 func TestARolloutOverCachesThatLagKeepsItsBoundsAndMakesOneSetForATemplate(t *testing.T) {

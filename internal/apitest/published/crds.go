@@ -20,7 +20,7 @@ import (
 // because it pins other versions of Kubernetes' modules.
 const ClusterAPIVersion = "v1.13.6"
 
-// ErrNoCRD is matched when Cluster API has no CRD of a kind that was asked for, or not in that version.
+// ErrNoCRD is matched when Cluster API has no CRD of a kind that was requested, or not in that version.
 var ErrNoCRD = errors.New("no such CRD in Cluster API " + ClusterAPIVersion)
 
 // ClusterAPICRDs returns Cluster API's own CRDs of these kinds, such as "Cluster" and "Machine", in this order, all

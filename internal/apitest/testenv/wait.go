@@ -68,20 +68,20 @@ func (e *Env) Remove(objects ...*unstructured.Unstructured) {
 	e.Gone(objects...)
 }
 
-// Says waits until a condition of an object has a reason, any with an empty one, and a message with all parts, and returns the condition. A
-// reason may come with other words first, while something has yet to be read.
-func (e *Env) Says(obj *unstructured.Unstructured, kind, reason string, parts ...string) (said metav1.Condition) {
+// AwaitCondition waits until a condition of an object has a reason, any with an empty one, and a message with all parts, and returns it. A
+// reason may come with another message first, while something has yet to be read.
+func (e *Env) AwaitCondition(obj *unstructured.Unstructured, kind, reason string, parts ...string) (c metav1.Condition) {
 	e.T.Helper()
-	e.Eventually(fmt.Sprintf("%s to say %s %q", kind, reason, parts), func() string {
+	e.Eventually(fmt.Sprintf("%s to have %s %q", kind, reason, parts), func() string {
 		fresh := e.Get(obj)
-		said = Condition(fresh, kind)
-		lacks := slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(said.Message, part) })
-		if said.Type == "" || (reason != "" && said.Reason != reason) || lacks {
+		c = Condition(fresh, kind)
+		lacks := slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(c.Message, part) })
+		if c.Type == "" || (reason != "" && c.Reason != reason) || lacks {
 			return "it does not: " + Describe(fresh)
 		}
 		return ""
 	})
-	return said
+	return c
 }
 
 // Writes returns the writes of a user agent, in order, without those of events: a recorder sends them later.
@@ -139,12 +139,12 @@ func (c *Calm) For(now int, during time.Duration) string {
 // Never polls for some time, and fails with the first text that check returns.
 func (e *Env) Never(what string, during time.Duration, check func() string) {
 	e.T.Helper()
-	said := ""
+	problem := ""
 	err := wait.PollUntilContextTimeout(e.T.Context(), Interval, during, true, func(context.Context) (bool, error) {
-		said = check()
-		return said != "", nil
+		problem = check()
+		return problem != "", nil
 	})
 	if err == nil {
-		e.T.Errorf("%s: %s", what, said)
+		e.T.Errorf("%s: %s", what, problem)
 	}
 }
