@@ -45,7 +45,7 @@ func (w *World) addActors() {
 		w.actors = append(w.actors, provider)
 	}
 	if w.pool != nil {
-		w.pool.asks = w.pool.asks && w.apps != nil // without Pods the managers have no drainer
+		w.pool.requestsDrain = w.pool.requestsDrain && w.apps != nil // without Pods the managers have no drainer
 		w.actors = append(w.actors, poolProvider)
 	}
 }
@@ -85,13 +85,13 @@ func (w *World) joins(ctx context.Context, i cloud.Instance) {
 	if w.narrow != nil && w.narrow.kind == "Node" && !w.calm && w.choices.pick(3) == 2 {
 		metav1.SetMetaDataLabel(&node.ObjectMeta, elsewhereLabel, "")
 	}
-	w.note("kubelet", "create Node "+i.Name, said(w.homes[tokenOf(i)].store.Client().Create(ctx, node)))
+	w.note("kubelet", "create Node "+i.Name, textOf(w.homes[tokenOf(i)].store.Client().Create(ctx, node)))
 }
 
 // misses remembers the Node of a Machine that is gone, if the cache of the process that acts does not show it, or that of any process where
 // none acts: a request that arrives late, or the garbage collector. A Machine with an infrastructure object has recorded no instance while
 // that has not: the Node has its name. One that has recorded a Node, and has no provider ID, lost it to a person or a webhook. Others than
-// the library collect such Nodes: the cloud controller manager, or a person who is told by machineset/guard.
+// the library collect such Nodes: the cloud controller manager, or a person, after an event of machineset/guard.
 func (w *World) misses(m *unstructured.Unstructured) {
 	id, actors := providerIDIn(m), []*process{w.acting}
 	if w.acting == nil {

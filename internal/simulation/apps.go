@@ -35,8 +35,8 @@ type apps struct {
 	budget   budget
 	// stops is how long a Pod takes to stop, within its grace period. limit is the one of the drains, 0 without.
 	stops, limit time.Duration
-	// asked is when the deletion of each Pod was first asked for.
-	asked map[types.UID]time.Time
+	// deletedAt is when the deletion of each Pod was first requested.
+	deletedAt map[types.UID]time.Time
 	// excused are the Pods that a drain did not wait for, because they terminated on a Node that did not answer.
 	excused map[types.UID]bool
 	// before is the budget as it was when a request arrived, nil without, and current: its status counted all Pods as they were.
@@ -47,7 +47,7 @@ type apps struct {
 // budget is what a budget has; nothing without.
 type budget struct {
 	most, least *intstr.IntOrString // Pods that may be unavailable, and that are available
-	wants       int                 // healthy Pods
+	healthy     int                 // Pods that there must be
 }
 
 // drawApps decides which Pods there are; nil for none.
@@ -58,9 +58,10 @@ func (w *World) drawApps() *apps {
 	n := 1 + w.choices.pick(4)
 	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
 	return &apps{
-		replicas: n, budget: oneOf(w, budget{}, budget{most: &one, wants: n - 1}, budget{least: &one, wants: 1}, budget{most: &none, wants: n}),
+		replicas: n, budget: oneOf(w,
+			budget{}, budget{most: &one, healthy: n - 1}, budget{least: &one, healthy: 1}, budget{most: &none, healthy: n}),
 		stops: oneOf(w, 5*time.Second, 40*time.Second, 10*time.Minute), limit: oneOf(w, 0, 10*time.Minute, time.Minute),
-		asked: map[types.UID]time.Time{}, excused: map[types.UID]bool{},
+		deletedAt: map[types.UID]time.Time{}, excused: map[types.UID]bool{},
 	}
 }
 
@@ -105,14 +106,14 @@ func (a *apps) loops() fake.Loops {
 	}
 }
 
-// sees takes a write; of an apps that is nil too.
-func (a *apps) sees(obj *unstructured.Unstructured) {
+// observe takes a write; of an apps that is nil too.
+func (a *apps) observe(obj *unstructured.Unstructured) {
 	if a == nil || obj.GetKind() != "Pod" {
 		return
 	}
 	uid, at := obj.GetUID(), obj.GetDeletionTimestamp()
-	if _, asked := a.asked[uid]; !asked && at != nil { // a shorter period later moves the time on to that moment
-		a.asked[uid] = at.Add(-time.Duration(ptr.Deref(obj.GetDeletionGracePeriodSeconds(), 0)) * time.Second)
+	if _, found := a.deletedAt[uid]; !found && at != nil { // a shorter period later moves the time on to that moment
+		a.deletedAt[uid] = at.Add(-time.Duration(ptr.Deref(obj.GetDeletionGracePeriodSeconds(), 0)) * time.Second)
 	}
 }
 
@@ -148,7 +149,7 @@ func (w *World) undeploy(ctx context.Context) {
 // relentAfter is how long a person waits for drains before they delete a budget that cannot be kept.
 const relentAfter = 10 * time.Minute
 
-// relent is the person who deletes a budget that never lets a Pod go, or whose Pods find no other Node, when a drain has waited for long.
+// relent is the person who deletes a budget that allows no eviction, or whose Pods find no other Node, when a drain has waited for long.
 func (w *World) relent(ctx context.Context) {
 	a, budget := w.apps, w.budget()
 	if a == nil || budget == nil || budget.Status.DisruptionsAllowed > 0 || !w.drainsSince(w.Now().Add(-relentAfter)) {
@@ -158,8 +159,8 @@ func (w *World) relent(ctx context.Context) {
 	homeless := slices.ContainsFunc(pods, func(p *unstructured.Unstructured) bool {
 		return textAt(p, "spec", "nodeName") == "" && p.GetDeletionTimestamp() == nil
 	})
-	if homeless || len(pods) == 0 || a.budget.wants >= a.replicas {
-		w.note("user", "delete PodDisruptionBudget "+appName, said(w.store.Client().Delete(ctx, budget)))
+	if homeless || len(pods) == 0 || a.budget.healthy >= a.replicas {
+		w.note("user", "delete PodDisruptionBudget "+appName, textOf(w.store.Client().Delete(ctx, budget)))
 	}
 }
 

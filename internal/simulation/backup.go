@@ -59,7 +59,7 @@ func (w *World) restores(ctx context.Context) {
 }
 
 // crosses reports whether a write is, or may be, one of a pass that began before a backup was restored. No version of an object makes
-// the API server refuse a creation: a set that such a pass creates has the replicas of a plan that knows no Machine of the backup, and no
+// the API server refuse a creation: a set that such a pass creates has the replicas of a plan without the Machines of the backup, and no
 // ledger has it.
 func (w *World) crosses(e Write) bool {
 	is := w.acting != nil && w.acting.began < w.backups.event
@@ -89,7 +89,7 @@ func (w *World) mistakes(ctx context.Context) {
 // mistakeSteps is how many things happen at most before a person sees a mistake.
 const mistakeSteps = 30
 
-// relists lets a watch of a process skip events: the answer is 410, and the cache lists again.
+// relists makes a watch of a process skip events: the answer is 410, and the cache lists again.
 func (w *World) relists(context.Context) {
 	p, gvk := oneOf(w, w.processes...), oneOf(w, w.served...)
 	w.note(p.name, "lists every "+gvk.Kind+" again after 410", "")
@@ -122,7 +122,7 @@ func runsOnAny(node *unstructured.Unstructured, instances []cloud.Instance) bool
 
 // collects deletes a Node whose instance is gone, as the cloud controller manager does.
 func (w *World) collects(ctx context.Context, node client.Object) {
-	w.note("cloud", "delete Node "+node.GetName(), said(w.clientOf(node).Delete(ctx, copied(node))))
+	w.note("cloud", "delete Node "+node.GetName(), textOf(w.clientOf(node).Delete(ctx, copied(node))))
 }
 
 // misplaced is the namespace of copies: they have other UIDs, and the recorded instances, Nodes, ledgers and marks of the originals.
@@ -152,7 +152,7 @@ func (w *World) copies(obj *unstructured.Unstructured, namespace string, owned b
 		twin.SetOwnerReferences(nil)
 	}
 	w.note("user", fmt.Sprintf("create %s %s in namespace %s", obj.GetKind(), obj.GetName(), namespace),
-		said(w.store.Client().Create(w.ctx, twin)))
+		textOf(w.store.Client().Create(w.ctx, twin)))
 }
 
 // deletesMisplaced deletes the copies, and returns what is there of them. Once the faults have stopped, a person leaves the instances of

@@ -48,8 +48,8 @@ func oneOf[T any](w *World, among ...T) (one T) {
 // oneIn is true once in n times, on average.
 func (c *Choices) oneIn(n int) bool { return n > 0 && c.pick(n) == max(1, n-1) }
 
-// shrink makes Choices that fail simpler: it cuts the end, sets blocks of choices to zero and removes them, as long as fails says that the
-// history is broken in the same way. It calls fails at most limit times.
+// shrink makes Choices that fail simpler: it cuts the end, sets blocks of choices to zero and removes them, as long as fails reports the
+// same broken invariant. It calls fails at most limit times.
 func shrink(best []uint32, limit int, fails func([]uint32) bool) {
 	try := func(candidate []uint32) bool {
 		limit--

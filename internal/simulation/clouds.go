@@ -65,10 +65,10 @@ func (w *World) cloudLoses(context.Context) {
 	}
 }
 
-// twinSuffix is what the name of a second instance has, and its token in the store of the cloud: nothing but the World sees that.
+// twinSuffix is what the name of a second instance has, and its token in the store of the cloud: nothing but the World reads that.
 const twinSuffix = "-twin"
 
-// tokenOf is the token of an instance as its tag says it.
+// tokenOf is the token of an instance as its tag has it.
 func tokenOf(i cloud.Instance) string { return strings.TrimSuffix(i.Token, twinSuffix) }
 
 // storedScheme begins provider IDs in the store of the cloud, and movedScheme those of instances whose ID has changed.
@@ -85,15 +85,15 @@ func storedID(id string) string {
 // sameID compares provider IDs whatever their form.
 func sameID(a, b string) bool { return a != "" && storedID(a) == storedID(b) }
 
-// isLeft reports whether the deletion of a Machine cannot know of an instance: the cloud has said that it is gone, has made it again with a
+// isLeft reports whether the deletion of a Machine cannot find an instance: the cloud has reported it as gone, has made it again with a
 // request that was late, or has made two for a Machine that has recorded neither.
 func (h *habits) isLeft(m *unstructured.Unstructured, i cloud.Instance) bool {
 	f := h.of(i.Token)
 	return f.lied || f.stray || h != nil && providerIDIn(m) == "" && h.Made(string(m.GetUID())+twinSuffix) > 0
 }
 
-// saidGone reports whether the cloud has said that an instance is gone so often that a Machine believes it.
-func (h *habits) saidGone(token string) bool {
+// reportedGone reports whether the cloud has reported an instance as gone so often that a Machine accepts it.
+func (h *habits) reportedGone(token string) bool {
 	return h.of(token).denied >= surelyGone || h.of(token).lied
 }
 
@@ -102,7 +102,7 @@ const surelyGone = 3
 
 // hidesNode reports whether nothing leads from a Machine to the Node of its instance: it is believed to be gone, or has had another ID.
 func (h *habits) hidesNode(token string) bool {
-	return h.saidGone(token) || !h.of(token).until[CloudMoves].IsZero()
+	return h.reportedGone(token) || !h.of(token).until[CloudMoves].IsZero()
 }
 
 // accountOf is the account of a Machine or an instance with a name. A Machine that was restored has that of the one before.
@@ -114,7 +114,7 @@ func (h *habits) accountOf(name string) string {
 	return fmt.Sprint("account-", int(name[len(name)-1])%h.accounts)
 }
 
-// requestOf is what a process asks the cloud for about a Machine with a name.
+// requestOf is the request of a process to the cloud about a Machine with a name.
 func (h *habits) requestOf(name string) cloud.Request {
 	r := cloud.Request{Spec: []byte(`{"size":"small"}`)}
 	if h != nil {

@@ -27,7 +27,7 @@ const (
 )
 
 func clusterDisturbances() []disturbance {
-	return []disturbance{{ClusterAway, (*World).clusterGoes}, {KubeconfigExchanged, (*World).kubeconfigIsExchanged}}
+	return []disturbance{{ClusterAway, (*World).clusterFails}, {KubeconfigExchanged, (*World).kubeconfigIsExchanged}}
 }
 
 // workloadCluster is where Nodes are: those of the Machines of one namespace.
@@ -54,8 +54,8 @@ func (w *World) drawClusters() {
 	w.drawnTo[UserRestoresElsewhere] = false // no kubeconfig is in that namespace
 	for i, name := range []string{"c2", "c3"} {
 		c := &workloadCluster{name: name, namespace: elsewhere, space: name}
-		sees := func(obj *unstructured.Unstructured, removed bool) { w.stores(c, obj, removed) }
-		c.store = fake.NewStore(fake.Options{Clock: w.clock, Seed: uint64(i + 1), OnEvent: sees, Admit: w.changes})
+		observe := func(obj *unstructured.Unstructured, removed bool) { w.stores(c, obj, removed) }
+		c.store = fake.NewStore(fake.Options{Clock: w.clock, Seed: uint64(i + 1), OnEvent: observe, Admit: w.changes})
 		w.clusters = append(w.clusters, c)
 	}
 	w.served = append(w.served, schema.GroupVersionKind{Group: "c2", Version: "v1", Kind: "Node"})
@@ -125,7 +125,7 @@ func (c *workloadCluster) wasTroubled(m *unstructured.Unstructured) bool {
 	return at != nil && (at.Time.Before(c.away.Add(time.Minute)) || !known && at.Time.Before(c.until.Add(time.Minute)))
 }
 
-func (w *World) clusterGoes(ctx context.Context) {
+func (w *World) clusterFails(ctx context.Context) {
 	c, d := oneOf(w, w.clusters[:2]...), oneOf(w, stalls()...)
 	c.away = w.Now().Add(d)
 	for _, p := range w.processes {
@@ -150,7 +150,7 @@ func (w *World) kubeconfigIsExchanged(ctx context.Context) {
 		if w.clusterWith(obj) == c && c.exchanged == w.clusters[2] {
 			node := fake.Node(obj.GetName(), "fake://of-c3/"+obj.GetName())
 			w.reports(node, corev1.ConditionTrue)
-			w.note("kubelet", "create Node "+node.Name+" in c3", said(c.exchanged.store.Client().Create(ctx, node)))
+			w.note("kubelet", "create Node "+node.Name+" in c3", textOf(c.exchanged.store.Client().Create(ctx, node)))
 		}
 	}
 	w.behind(ctx, d)
@@ -172,7 +172,7 @@ func clusterInvariants() []Invariant {
 	return []Invariant{
 		{Name: "a Node is written only in the cluster of its Machine", AfterWrite: ownCluster},
 		{Name: "a Node is cordoned or deleted only with its Machine", AfterWrite: nodeStays},
-		{Name: "nothing deletes a healthy Machine while nobody wants fewer or others", AfterWrite: healthyStays},
+		{Name: "nothing deletes a healthy Machine while nobody requests fewer or others", AfterWrite: healthyStays},
 	}
 }
 
@@ -183,11 +183,11 @@ func ownCluster(w *World, e Write) error {
 	return nil
 }
 
-// nodeStays allows for what a pass may not know yet that began before a backup was restored. It says nothing where copies of Machines were
+// nodeStays allows for a pass that began before a backup was restored. It does not hold where copies of Machines were
 // restored into another namespace: one of these may be the only one that claims a Node.
 func nodeStays(w *World, e Write) error {
 	isCordoned := func(node *unstructured.Unstructured) bool { return textAt(node, "spec", "unschedulable") == "true" }
-	if w.acting == nil || e.After.GetKind() != "Node" || e.Before == nil || !goes(e) && (isCordoned(e.Before) || !isCordoned(e.After)) ||
+	if w.acting == nil || e.After.GetKind() != "Node" || e.Before == nil || !isDeletion(e) && (isCordoned(e.Before) || !isCordoned(e.After)) ||
 		w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0 || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute {
 		return nil
 	}
@@ -202,7 +202,7 @@ func nodeStays(w *World, e Write) error {
 // healthyStays is about Machines whose owner and labels nobody has changed, of which nobody has deleted one, and that no check has marked.
 func healthyStays(w *World, e Write) error {
 	if w.acting == nil || w.ending || w.habits != nil || w.ownerOf(e.After) == nil || e.Before == nil || e.After.GetKind() != "Machine" ||
-		!goes(e) || isReplaced(w, e) {
+		!isDeletion(e) || isReplaced(w, e) {
 		return nil
 	}
 	byHand := append(faultsOf(writerDisturbances()), UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut,

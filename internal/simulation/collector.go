@@ -76,7 +76,7 @@ func (c *collecting) look(ctx context.Context, w *World, p *process) {
 		}
 		blocked = blocked || waits
 		if len(report.Orphans) > 0 || err != nil {
-			w.note(p.name, fmt.Sprintf("finds %d instances without a Machine", len(report.Orphans)), said(err))
+			w.note(p.name, fmt.Sprintf("finds %d instances without a Machine", len(report.Orphans)), textOf(err))
 		}
 	}
 	p.busy, w.requests = false, before

@@ -42,7 +42,7 @@ func (c connection) client(of *fake.Store) client.WithWatch {
 			return c.write("update", obj, func(obj client.Object) error { return to.Update(ctx, obj, o...) })
 		},
 		Patch: func(ctx context.Context, to client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
-			if slices.Contains(o, client.PatchOption(client.DryRunAll)) { // it asks for the field managers
+			if slices.Contains(o, client.PatchOption(client.DryRunAll)) { // it reads the field managers
 				return c.send(obj, Request{Verb: "get", Name: obj.GetName()}, func() error { return to.Patch(ctx, obj, p, o...) })
 			}
 			return c.patch("patch", obj, p, func(obj client.Object, p client.Patch) error { return to.Patch(ctx, obj, p, o...) })

@@ -75,11 +75,11 @@ func TestEachPlantedDefectAppliesToTheLibrary(t *testing.T) {
 	}
 }
 
-// A patch says after "Needs: " what a history must have for it to make a difference.
+// A patch has after "Needs: " what a history must have for it to make a difference.
 func TestAPlantedDefectNeedsOnlyWhatHistoriesHave(t *testing.T) {
 	t.Parallel()
 	for name, text := range planted(t) {
-		if _, needs, says := strings.Cut(strings.SplitN(text, "\ndiff ", 2)[0], "Needs: "); says {
+		if _, needs, found := strings.Cut(strings.SplitN(text, "\ndiff ", 2)[0], "Needs: "); found {
 			_, err := simulation.RunSeeds(t.Context(), simulation.Seeds{Needs: strings.Split(strings.TrimSpace(needs), ",")})
 			require.NoError(t, err, name)
 		}

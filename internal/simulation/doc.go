@@ -31,8 +31,8 @@
 // # What must hold
 //
 // After each write the Invariants hold. Then the faults stop: what people and other programs have broken by hand they put right, and they
-// do what conditions ask for; everything desired is reached within Bound; what conditions, counters, metrics and events have is true (the
-// sentences that begin with "truth"); then no reconciler makes a request for an hour, one more wish is fulfilled, and after a deletion
+// do what conditions require; everything desired is reached within Bound; what conditions, counters, metrics and events have is true (the
+// sentences that begin with "truth"); then no reconciler makes a request for an hour, one more request is fulfilled, and after a deletion
 // nothing is left: no object, Node, instance or annotation.
 //
 // The same seed gives the same history, line by line, on every machine. A broken invariant is a BrokenError with its History; Shrunk finds
@@ -43,7 +43,7 @@
 // # Limits
 //
 // There are no volumes, drain rules or Cluster objects in the World, and no Pods in the second workload cluster. Package inframachine meets
-// a cloud without habits. Health checks ask owners only. A missing event source is not found where polling has the same effect. The API
-// server is away for managers alone, whose caches see events all the same. A Node that joins while the cache of the manager that ends its
+// a cloud without habits. Health checks use owners only. A missing event source is not found where polling has the same effect. The API
+// server is away for managers alone, whose caches get events all the same. A Node that joins while the cache of the manager that ends its
 // Machine has yet to show it is left to the cloud controller manager, as in a real cluster.
 package simulation

@@ -28,8 +28,8 @@ type drainer struct {
 	next    time.Time                       // when SendNext may have something to send; zero while only a Step changes that
 }
 
-// podCache has the Pods of draining Nodes as one process knows them. As in a runner.Runner of a cluster, the first look at a Node begins a
-// list, which is a consistent read; later events come in their order, each when the choices say so.
+// podCache has the Pods of draining Nodes, for one process. As in a runner.Runner of a cluster, the first look at a Node begins a list,
+// which is a consistent read; later events come in their order, each when it is chosen.
 type podCache map[string]*viewed
 
 var _ runner.PodSource = podCache{}
@@ -168,8 +168,8 @@ func (d *drainer) hasPods() bool {
 	return d.session == nil || d.session.to == d.process.world.clusters[0]
 }
 
-// sees takes a write of a Pod, which the process has yet to see.
-func (d *drainer) sees(e change) {
+// observe takes a write of a Pod, which the watch of the process has yet to show.
+func (d *drainer) observe(e change) {
 	if f := d.pods[textAt(e.object, "spec", "nodeName")]; f != nil && !f.unlisted && d.hasPods() {
 		f.pending = append(f.pending, e)
 	}

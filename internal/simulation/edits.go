@@ -27,8 +27,8 @@ func edit(fault Fault, of func(*World) []*unstructured.Unstructured, does editin
 	}}
 }
 
-// ask is a fault in which a user changes one of the owners that match: patch returns how, or nothing.
-func ask(fault Fault, match func(*owner) bool, patch func(*owner) string) disturbance {
+// ownerEdit is a fault in which a user changes one of the owners that match: patch returns how, or nothing.
+func ownerEdit(fault Fault, match func(*owner) bool, patch func(*owner) string) disturbance {
 	return disturbance{fault, func(w *World, ctx context.Context) {
 		if o := w.chosen(match); o != nil {
 			w.patch(ctx, o.named(), patch(o))
@@ -39,9 +39,9 @@ func ask(fault Fault, match func(*owner) bool, patch func(*owner) string) distur
 // edits are those of people who use the API as intended, and of programs.
 func edits() []disturbance {
 	return []disturbance{
-		ask(UserRollsBack, (*owner).deploys, (*owner).rolledBack), ask(UserRollsOutAfter, (*owner).deploys, (*owner).rolledOutAfter),
-		ask("user pauses a rollout", (*owner).deploys, (*owner).pausedOrNot), ask(Autoscales, (*owner).hasSets, (*owner).autoscaled),
-		ask(UserNamesNoTemplate, (*owner).hasSets, (*owner).withoutTemplates),
+		ownerEdit(UserRollsBack, (*owner).deploys, (*owner).rolledBack), ownerEdit(UserRollsOutAfter, (*owner).deploys, (*owner).rolledOutAfter),
+		ownerEdit("user pauses a rollout", (*owner).deploys, (*owner).pausedOrNot), ownerEdit(Autoscales, (*owner).hasSets, (*owner).autoscaled),
+		ownerEdit(UserNamesNoTemplate, (*owner).hasSets, (*owner).withoutTemplates),
 		edit(UserStrips, (*World).keepers, func(*World, *unstructured.Unstructured) string { return stripped }),
 		edit(UserDeletesSet, (*World).deployedSets, (*World).cascades),
 		edit("user pauses", (*World).ours, toggled(contract.PausedAnnotation)), edit("hooks", (*World).owned, (*World).hooked),
@@ -67,7 +67,7 @@ func (w *World) hooked(m *unstructured.Unstructured) string {
 	return toggled(oneOf(w, contract.PreDrainHook, contract.PreTerminateHook)+"/example")(w, m)
 }
 
-// frozen keeps an owner from creating, or asks for the end of that.
+// frozen keeps an owner from creating, or ends that.
 func (w *World) frozen(obj *unstructured.Unstructured) string {
 	if isFrozen(obj) {
 		return annotate(scale.UnfreezeAnnotation, "")
@@ -201,13 +201,13 @@ func (w *World) replaces(obj *unstructured.Unstructured) string {
 	}
 	old = old.DeepCopy()
 	old.SetResourceVersion(obj.GetResourceVersion())
-	w.note("user", what, said(w.clientOf(obj).Update(w.ctx, old)))
+	w.note("user", what, textOf(w.clientOf(obj).Update(w.ctx, old)))
 	return ""
 }
 
 // deletes is a person who deletes an object; why begins with a comma, or is empty.
 func (w *World) deletes(obj *unstructured.Unstructured, why string, options ...client.DeleteOption) {
-	w.note("user", "delete "+obj.GetKind()+" "+obj.GetName()+why, said(w.clientOf(obj).Delete(w.ctx, obj.DeepCopy(), options...)))
+	w.note("user", "delete "+obj.GetKind()+" "+obj.GetName()+why, textOf(w.clientOf(obj).Delete(w.ctx, obj.DeepCopy(), options...)))
 }
 
 func (w *World) removed(obj *unstructured.Unstructured) string {

@@ -29,7 +29,7 @@ const (
 	Conflict    Fault = "409"
 	Forbidden   Fault = "403"
 	Timeout     Fault = "504"
-	// CrashBefore and CrashAfter: the process dies before a request is carried out, or before it sees the answer.
+	// CrashBefore and CrashAfter: the process dies before a request is carried out, or before it gets the answer.
 	CrashBefore Fault = "crash before"
 	CrashAfter  Fault = "crash after"
 	// TwoLeaders: a second process leads as well. Lag: caches are behind while others act. Skew: the clock of a process is wrong.
@@ -42,7 +42,7 @@ const (
 	UserDeletes  Fault = "user deletes"
 	UserStrips   Fault = "user strips annotations"
 	UserRollsOut Fault = "user rolls out"
-	// UserRollsBack: a person asks for the template of an earlier revision. UserRollsOutAfter: for new Machines of the same template, with
+	// UserRollsBack: a person requests the template of an earlier revision. UserRollsOutAfter: for new Machines of the same template, with
 	// spec.rollout.after. Autoscales: cluster-autoscaler marks a Machine and lowers the replicas of its owner, or takes its mark back.
 	UserRollsBack     Fault = "user rolls back"
 	UserRollsOutAfter Fault = "user rolls out after a time"
@@ -57,8 +57,8 @@ const (
 	UserDeletesSet        Fault = "user deletes a set"
 	UserRestores          Fault = "user restores a backup"
 	UserRestoresElsewhere Fault = "user restores into another namespace"
-	// UserSkips: a person takes a Machine out of health checks, or lets them judge it again. UserFreezes: a person keeps a set or a
-	// deployment from creating, or asks for the end of that. UserEditsHealthCheck: a person changes the limits or the timeout of the check,
+	// UserSkips: a person takes a Machine out of health checks, or includes it again. UserFreezes: a person keeps a set or a
+	// deployment from creating, or ends that. UserEditsHealthCheck: a person changes the limits or the timeout of the check,
 	// removes its annotations, deletes it, or makes it again.
 	UserSkips            Fault = "user skips"
 	UserFreezes          Fault = "user freezes"
@@ -83,7 +83,7 @@ const (
 	NodeNeverJoins Fault = "node never joins"
 )
 
-// disturbance is a fault, and what it does by itself; nil for one that happens to requests, or that an actor asks about.
+// disturbance is a fault, and what it does by itself; nil for one that happens to requests, or that an actor draws.
 type disturbance struct {
 	fault Fault
 	do    func(*World, context.Context)
@@ -102,12 +102,12 @@ func declared() []frequency {
 	withHealth := func(w *World) bool { return w.health != nil }
 	withProviders := func(w *World) bool { return w.provided != nil }
 	return []frequency{
-		{2, inAny, append(asked(append(requestFaults(), Lag)...), disturbance{TwoLeaders, (*World).elects})},
+		{2, inAny, append(passive(append(requestFaults(), Lag)...), disturbance{TwoLeaders, (*World).elects})},
 		{2, inAny, []disturbance{
-			ask(UserScales, (*owner).hasReplicas, (*owner).scaled), ask(UserRollsOut, (*owner).hasReplicas, (*owner).rolledOutOrBack),
+			ownerEdit(UserScales, (*owner).hasReplicas, (*owner).scaled), ownerEdit(UserRollsOut, (*owner).hasReplicas, (*owner).rolledOutOrBack),
 			edit(UserDeletes, (*World).deletable, (*World).removed),
 		}},
-		{3, inAny, asked(UpdateFails, EvictionRefused)},
+		{3, inAny, passive(UpdateFails, EvictionRefused)},
 		{3, inAny, []disturbance{
 			{Skew, (*World).skews}, {ClockJumps, (*World).clockJumps}, {"410", (*World).relists}, {WatchStalls, (*World).watchStalls},
 			{KubeletDies, turned("Unknown", "True", "False", "")}, {KubeletFails, turned("False", "True")},
@@ -119,11 +119,11 @@ func declared() []frequency {
 		{3, withHealth, []disturbance{
 			edit("user marks for remediation", (*World).owned, toggled(remediate)), edit(UserSkips, (*World).owned, toggled(skip)),
 			edit(UserFreezes, (*World).keepers, (*World).frozen),
-			{ZoneOutage, (*World).zoneGoes}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
-			{UserEditsHealthCheck, (*World).editsCheck}, {"API server away", (*World).serverGoes},
+			{ZoneOutage, (*World).zoneFails}, {ZoneReturns, (*World).zoneReturns}, {NodeNeverJoins, (*World).neverJoins},
+			{UserEditsHealthCheck, (*World).editsCheck}, {"API server away", (*World).serverFails},
 		}},
-		{3, withProviders, append(providerDisturbances(), asked(ProviderReportsHalf)...)},
-		{12, inAny, []disturbance{ask(UserChangesCluster, (*owner).mayMove, (*owner).elsewhereOrBack)}},
+		{3, withProviders, append(providerDisturbances(), passive(ProviderReportsHalf)...)},
+		{12, inAny, []disturbance{ownerEdit(UserChangesCluster, (*owner).mayMove, (*owner).elsewhereOrBack)}},
 	}
 }
 
@@ -150,8 +150,8 @@ func faultsOf(all []disturbance) (faults []Fault) {
 	return faults
 }
 
-// asked are faults that do nothing by themselves.
-func asked(faults ...Fault) (all []disturbance) {
+// passive are faults that do nothing by themselves.
+func passive(faults ...Fault) (all []disturbance) {
 	for _, f := range faults {
 		all = append(all, disturbance{fault: f})
 	}
@@ -169,7 +169,7 @@ type Request struct {
 	Write, Cloud bool
 
 	later   func() error // carries it out at another time; nil if that cannot be
-	probe   bool         // it asks whether anything answers
+	probe   bool         // it checks whether anything answers
 	session *session     // with a workload cluster; nil without
 	stores  bool         // it stores an object, which a webhook may change
 }
@@ -177,7 +177,7 @@ type Request struct {
 // String names it.
 func (r Request) String() string { return r.Verb + " " + r.Kind + " " + r.Name }
 
-// drawFaults decides which faults a history has, and how often requests go wrong: some invariants say nothing once a person has done
+// drawFaults decides which faults a history has, and how often requests go wrong: some invariants do not apply once a person has done
 // certain things, and a defect may need one fault many times.
 func (w *World) drawFaults() {
 	w.drawnTo = map[Fault]bool{}
@@ -220,7 +220,7 @@ func (w *World) request(p *process, r Request, call func() error) error {
 		}
 		return err
 	})
-	answer := said(err)
+	answer := textOf(err)
 	if fault != "" {
 		answer = string(fault) + ": " + answer
 	}
@@ -253,7 +253,7 @@ func (w *World) faultOf(r Request) Fault {
 	return fault
 }
 
-// carryOut carries a request out, or not, as a fault wants.
+// carryOut carries a request out, or not, as a fault requires.
 func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) error {
 	switch fault { //nolint:exhaustive // the others are answers
 	case "":
@@ -264,7 +264,7 @@ func (w *World) carryOut(fault Fault, p *process, r Request, call func() error) 
 			w.backups.crossed = w.backups.crossed || planned < w.backups.event
 			w.sentAt = sent
 			r.stores = false
-			w.note("network", r.String()+" of "+p.name+" arrives", said(w.admits(r, r.later)))
+			w.note("network", r.String()+" of "+p.name+" arrives", textOf(w.admits(r, r.later)))
 			w.sentAt = nil
 		})
 		return context.DeadlineExceeded

@@ -27,7 +27,7 @@ const (
 	// CloudIsSlow: an instance is being created for minutes. CloudFails: it has failed for good, and runs again after minutes.
 	CloudIsSlow Fault = "cloud is slow"
 	CloudFails  Fault = "cloud reports a failure"
-	// CloudKeeps: the deletion of an instance fails for a while. CloudLies: it says that an instance is gone that it only begins to delete, or
+	// CloudKeeps: the deletion of an instance fails for a while. CloudLies: it reports an instance as gone that it only begins to delete, or
 	// that runs on.
 	CloudKeeps Fault = "cloud keeps an instance"
 	CloudLies  Fault = "cloud lies about a deletion"
@@ -57,9 +57,9 @@ type habits struct {
 // fate is what has become of an instance.
 type fate struct {
 	until map[Fault]time.Time // the end of habits
-	// lied: the cloud has said that it is gone. gone: a deletion has said so, and it is true. stray: a late request has made it again.
+	// lied: the cloud has reported it as gone. gone: a deletion has reported so, and it is true. stray: a late request has made it again.
 	lied, gone, stray bool
-	denied            int       // looks that said that it did not exist
+	denied            int       // looks that did not find it
 	looked            time.Time // when a process looked last
 }
 
@@ -110,8 +110,8 @@ func (h *habits) last() (lasts time.Duration) {
 	return lasts
 }
 
-// around refuses a call, or lets it pass. What was listed before a list was refused comes with its error. A look that finds no instance is
-// remembered: a Machine that is deleted meanwhile cannot know that its Node is one.
+// around refuses a call, or passes it on. What was listed before a list was refused comes with its error. A look that finds no instance is
+// remembered: a Machine that is deleted meanwhile has no record of its Node.
 func (h *habits) around(ctx context.Context, op cloud.Operation, r *cloud.Request, call func(context.Context) error) error {
 	err := h.signedIn(ctx, op, r)
 	if err = cmp.Or(err, h.refuses(op, r)); err == nil || op == cloud.OpList {
@@ -198,7 +198,7 @@ func (h *habits) List(ctx context.Context, r cloud.Request) ([]cloud.Instance, e
 	return all, err
 }
 
-// Delete implements cloud.Driver: it deletes an instance, or lets it run on, or go later, and says that it is gone.
+// Delete implements cloud.Driver: it deletes an instance, or leaves it, or deletes it later, and reports it as gone.
 func (h *habits) Delete(ctx context.Context, r cloud.Request) (gone bool, err error) {
 	found, one := h.found(&r), h.one(r)
 	if !h.world.calm && slices.ContainsFunc(found, func(i cloud.Instance) bool { return h.of(i.Token).lied }) {

@@ -190,7 +190,7 @@ func (m *manager) setUpHealth(ctx context.Context) error {
 	return checks.AddToManager(ctx, m)
 }
 
-// isClosed reports whether the API server has not answered, as far as the process knows.
+// isClosed reports whether the API server has not answered, by the record of the process.
 func (g *guards) isClosed() bool {
 	return g.gate.Of(types.NamespacedName{}).Silent
 }
@@ -216,7 +216,7 @@ func probes(ctx context.Context, w *World) (all []due) {
 	return all
 }
 
-// probe asks the API server for anything.
+// probe makes any request to the API server.
 func (w *World) probe(p *process, kind contract.Kind) error {
 	return w.request(p, Request{Verb: "get", Kind: kind.GVK.Kind, Name: "machinist-probe", probe: true}, func() error {
 		return guard.Answers(w.store.Client(), kind, namespace)(w.ctx)

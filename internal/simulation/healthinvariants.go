@@ -35,7 +35,7 @@ func healthInvariants() []Invariant {
 	}
 	return []Invariant{
 		of(checkKind, marks, sparesHealthy, "no Machine is marked whose Node was there and ready during the whole pass"),
-		of(checkKind, marks, awaitsTimeout, "no Machine is marked before its Node was unhealthy for as long as its check wants"),
+		of(checkKind, marks, awaitsTimeout, "no Machine is marked before its Node was unhealthy for as long as its check requires"),
 		of(checkKind, marks, closedHolds, "no Machine is marked while the API server does not answer"),
 		of(checkKind, marks, keepsLimit, "never more Machines than its limit are in remediation, or gone without a healthy one in their place"),
 		of(checkKind, marks, outageStays, "no Machine of an outage is marked"),
@@ -43,7 +43,7 @@ func healthInvariants() []Invariant {
 		of(checkKind, marks, honoursWishes, "no Machine is marked that is skipped, paused or elsewhere, and none by a paused check"),
 		of(checkKind, becomesHealthy, namesHealthy, "no Machine becomes healthy whose Node has not reported"),
 		of("", replaces, sparesRecovered, "no Machine is replaced that its check has found healthy again"),
-		of("", replaces, remediationKept, "remediations of a deployment leave as many Machines available as it wants"),
+		of("", replaces, remediationKept, "remediations of a deployment leave as many Machines available as its strategy requires"),
 		of("MachineSet", creates, frozenHolds, "a set that is frozen creates nothing"),
 		of("MachineSet", creates, closedHolds, "no set creates anything while the API server does not answer"),
 		of("", freezes, freezesSurplus, "a set is frozen only with more Machines than it may have"),
@@ -77,7 +77,7 @@ func creates(e Write) bool {
 // replaces reports whether a Machine is deleted because a check has marked it.
 func replaces(e Write) bool {
 	is := contract.ConditionOwnerRemediated
-	return e.Before != nil && e.After.GetKind() == "Machine" && goes(e) &&
+	return e.Before != nil && e.After.GetKind() == "Machine" && isDeletion(e) &&
 		statusOf(e.Before, is) == "False" && reasonOf(e.Before, is) == contract.ReasonMachineDeleting
 }
 
@@ -192,7 +192,7 @@ func sparesRecovered(w *World, e Write, _ *pass) string {
 		"is deleted, and its check has found it healthy")
 }
 
-// remediationKept is about Machines that are available, which a person wants to be replaced.
+// remediationKept is about Machines that are available, whose replacement a person has requested.
 func remediationKept(w *World, e Write, b *pass) string {
 	o := w.ownerOf(e.After)
 	if o == nil || !o.deploys() || o.strategy != rollout.RollingUpdate || o.leaves() || !isAvailable(e.Before) || w.isFreed(e.After) ||
@@ -231,11 +231,11 @@ func freezesSurplus(w *World, e Write, b *pass) string {
 	for _, m := range b.process.view.shown("Machine") {
 		owner := metav1.GetControllerOf(m)
 		free := owner == nil || owner.Kind == e.After.GetKind() && owner.Name == e.After.GetName() // controlled by one that is gone
-		switch goes := m.GetDeletionTimestamp() != nil; {
+		switch leaves := m.GetDeletionTimestamp() != nil; {
 		case m.GetNamespace() != e.After.GetNamespace():
-		case goes && metav1.IsControlledBy(m, e.After):
+		case leaves && metav1.IsControlledBy(m, e.After):
 			deleting++
-		case !goes && (metav1.IsControlledBy(m, e.After) || selects && free && hasLabels(e.Before, m) || owner == nil && isMadeBy(e.After, m)):
+		case !leaves && (metav1.IsControlledBy(m, e.After) || selects && free && hasLabels(e.Before, m) || owner == nil && isMadeBy(e.After, m)):
 			live++
 		}
 	}

@@ -120,7 +120,7 @@ func TestALedgerCountsAsItWasStoredLast(t *testing.T) {
 		check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
 		check.SetUID("check")
 		check.SetAnnotations(map[string]string{healthcheck.LedgerAnnotation: text})
-		h.seesCheck(check, false)
+		h.observeCheck(check, false)
 	}
 	ledger := healthcheck.Ledger{Check: "check", InFlight: []healthcheck.Entry{{Machine: "a", Decided: true}, {Machine: "b"}}}
 	write(ledger.String())
@@ -128,18 +128,18 @@ func TestALedgerCountsAsItWasStoredLast(t *testing.T) {
 	h.places = []place{{machine: "a", check: "check"}}
 	write("")
 	require.Equal(t, ledger.InFlight, h.ledgers["check"].InFlight)
-	require.Empty(t, h.places, "a check without its ledger does not know places")
+	require.Empty(t, h.places, "a check without its ledger has no places")
 	write(healthcheck.Ledger{Check: "check"}.String())
 	require.Empty(t, h.ledgers["check"].InFlight)
 }
 
-func TestACheckMayRefuseAgainWhenAnotherMachineGoes(t *testing.T) {
+func TestCheckRefusesAgain(t *testing.T) {
 	t.Parallel()
 	check := fake.MachineHealthCheck(CheckName, nil, time.Minute)
 	check.SetUID("check")
-	p := &process{told: map[string]bool{}, over: map[string]bool{}}
+	p := &process{recorded: map[string]bool{}, over: map[string]bool{}}
 	key := fmt.Sprintln(check.GetUID(), remediation.ReasonRemediationRestricted, "too many")
-	p.told[key] = true
+	p.recorded[key] = true
 	stored := func(status metav1.ConditionStatus, message string) {
 		condition := map[string]any{"type": contract.ConditionRemediationAllowed, "status": string(status), "message": message}
 		require.NoError(t, unstructured.SetNestedSlice(check.Object, []any{condition}, "status", "conditions"))
@@ -147,18 +147,18 @@ func TestACheckMayRefuseAgainWhenAnotherMachineGoes(t *testing.T) {
 	}
 	node := fake.Machine("gone")
 	p.endsRefusals(node, true)
-	require.Contains(t, p.told, key, "it has refused all the time")
+	require.Contains(t, p.recorded, key, "it has refused all the time")
 	stored(metav1.ConditionTrue, "too many")
 	p.endsRefusals(node, true)
-	require.Contains(t, p.told, key, "it remediates others, and what it refused lasts")
+	require.Contains(t, p.recorded, key, "it remediates others, and what it refused lasts")
 	stored(metav1.ConditionTrue, "")
-	require.Contains(t, p.told, key, "nothing else has changed")
+	require.Contains(t, p.recorded, key, "nothing else has changed")
 	p.endsRefusals(node, true)
-	require.NotContains(t, p.told, key)
+	require.NotContains(t, p.recorded, key)
 
-	p.told[key] = true
+	p.recorded[key] = true
 	stored(metav1.ConditionTrue, "")
 	stored(metav1.ConditionFalse, "too many")
 	p.endsRefusals(node, true)
-	require.Contains(t, p.told, key, "it refuses again, and that lasts")
+	require.Contains(t, p.recorded, key, "it refuses again, and that lasts")
 }

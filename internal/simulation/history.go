@@ -47,7 +47,7 @@ func (h *History) Table() string {
 type BrokenError struct {
 	History
 
-	// Invariant is its name, and Message says what is wrong.
+	// Invariant is its name, and Message has what is wrong.
 	Invariant, Message string
 }
 
@@ -57,7 +57,7 @@ func (f *BrokenError) Error() string { return f.Invariant + ": " + f.Message }
 // Table returns the history as text, with the broken invariant last.
 func (f *BrokenError) Table() string { return f.History.Table() + "broken: " + f.Error() + "\n" }
 
-// circle is the error of rounds without an end. It names what is asked for most often at this moment, and by whom.
+// circle is the error of rounds without an end. It names what is requested most often at this moment, and by whom.
 func (w *World) circle() error {
 	times, most := map[string]int{}, ""
 	for _, e := range slices.Backward(w.history.Events) {

@@ -53,14 +53,14 @@ func (i informer) AddEventHandlerWithOptions(
 	return i.AddEventHandler(h)
 }
 
-// HasSynced implements cache.Informer. A process has listed the kinds of the management cluster before it starts; their Tracker asks
+// HasSynced implements cache.Informer. A process has listed the kinds of the management cluster before it starts; their Tracker calls it
 // from a goroutine.
 func (i informer) HasSynced() bool { return i.kind.session == nil || !i.kind.unlisted }
 
 // IsStopped implements cache.Informer.
 func (informer) IsStopped() bool { return false }
 
-// GetStore is that of shared informers; children ask it how far the cache is.
+// GetStore is that of shared informers; children read from it how far the cache is.
 func (i informer) GetStore() toolscache.Store { return i }
 
 // LastStoreSyncResourceVersion implements toolscache.Store.
@@ -86,7 +86,7 @@ func (h *handlers) add(handler toolscache.ResourceEventHandler) {
 	h.fresh = append(h.fresh, handler)
 }
 
-// take returns the handlers that have yet to be told what the cache has.
+// take returns the handlers that have yet to get what the cache has.
 func (h *handlers) take() []toolscache.ResourceEventHandler {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,7 @@ func (h *handlers) take() []toolscache.ResourceEventHandler {
 	return taken
 }
 
-// introduce tells handlers that were added what the caches have.
+// introduce passes what the caches have to handlers that were added.
 func (p *process) introduce() {
 	p.starting.Wait()
 	for _, begin := range p.starting.begins {
@@ -120,8 +120,8 @@ func (k *viewed) form(obj *unstructured.Unstructured) any {
 	return obj
 }
 
-// tell passes a change of an object on, as an informer does: nil is no object, before or after.
-func (k *viewed) tell(before, after *unstructured.Unstructured) {
+// notify passes a change of an object on, as an informer does: nil is no object, before or after.
+func (k *viewed) notify(before, after *unstructured.Unstructured) {
 	for _, handler := range k.all {
 		switch {
 		case after == nil && before != nil:

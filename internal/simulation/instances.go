@@ -14,15 +14,15 @@ import (
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// looksAgain: the provider has said several times that there is no instance, which runs.
+// looksAgain: the provider has reported several times that there is no instance, which runs.
 func looksAgain(w *World, e Write) error {
 	was, is := reasonOf(e.Before, contract.ConditionInfrastructureReady), reasonOf(e.After, contract.ConditionInfrastructureReady)
 	if w.habits == nil || w.acting == nil || e.Before == nil || e.Removed || is != instance.ReasonGone || was == instance.ReasonGone {
 		return nil
 	}
 	for _, i := range w.instances() {
-		if w.isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.saidGone(i.Token) {
-			return fmt.Errorf("%s says that its instance %s is gone, after %d looks", e.After.GetName(), i.ProviderID, w.habits.of(i.Token).denied)
+		if w.isOwn(e.After, i) && i.State != cloud.Deleting && !w.habits.reportedGone(i.Token) {
+			return fmt.Errorf("%s has its instance %s as gone, after %d looks", e.After.GetName(), i.ProviderID, w.habits.of(i.Token).denied)
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func (w *World) leaks() string {
 func (p *process) staysForOthers(r *cloud.Request) error {
 	w := p.world
 	all := slices.DeleteFunc(w.instances(), func(i cloud.Instance) bool {
-		return !sameID(i.ProviderID, r.ProviderID) || i.State == cloud.Deleting || w.habits.saidGone(i.Token)
+		return !sameID(i.ProviderID, r.ProviderID) || i.State == cloud.Deleting || w.habits.reportedGone(i.Token)
 	})
 	for _, i := range all {
 		w.taken[i.Token] = w.taken[i.Token] || tokenOf(i) != r.Token

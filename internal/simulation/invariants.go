@@ -51,12 +51,12 @@ func Invariants() []Invariant {
 		{Name: "the ledger of a set continues behind the slots of its Machines", AfterWrite: ledgerIsBehind},
 		{Name: "a Machine never has two instances", AfterWrite: oneInstance},
 		{Name: "there are never more Machines than were ever wanted and surge", AfterWrite: notTooMany},
-		{Name: "a rollout keeps as many Machines available as it says", AfterWrite: floor},
+		{Name: "a rollout keeps as many Machines available as its strategy requires", AfterWrite: floor},
 		{Name: "a Machine of another owner is never deleted", AfterWrite: foreignStays},
 		{Name: "a Machine goes only after its instance", AfterWrite: instanceFirst},
 		{Name: "a Pod is evicted only from the Node of a Machine that is being deleted", AfterWrite: evictsOwnPods},
 		{Name: DrainsFirst, AfterWrite: drainEnds},
-		{Name: "no eviction leaves fewer healthy Pods than their budget wants", AfterWrite: keepsBudgets},
+		{Name: "no eviction leaves fewer healthy Pods than their budget requires", AfterWrite: keepsBudgets},
 		{Name: "nothing is left at the end", AtEnd: nothingLeft},
 		{Name: "objects of a cache are never changed", AtEnd: cacheUnchanged},
 		{Name: "a Machine gives its instance up only after several looks", AfterWrite: looksAgain},
@@ -106,7 +106,7 @@ func ledgerIsBehind(w *World, e Write) error {
 }
 
 // oneInstance counts those that were ever made, and those that run where another one may be made once the first is gone: a backup was
-// restored that does not know it, or the cloud has lost it.
+// restored that lacks it, or the cloud has lost it.
 func oneInstance(w *World, _ Write) error {
 	alive := map[string]int{}
 	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0 || w.habits.of("").stray
@@ -133,10 +133,10 @@ func oneInstance(w *World, _ Write) error {
 	return nil
 }
 
-// notTooMany holds unless a person has removed the ledger of a set and deleted the set: then its Machines are those that it says it has,
+// notTooMany holds unless a person has removed the ledger of a set and deleted the set: then its Machines are those in its status,
 // and a cache may have yet to show the last of them. A set that is deleted again, while it orphans its Machines, goes at once and before
 // them, as a ReplicaSet does. A set that is created after a backup was restored, by a late request or by a pass that began before, is one
-// that the restored ledger does not know.
+// that the restored ledger lacks.
 func notTooMany(w *World, e Write) error {
 	o := w.ownerOf(e.After)
 	if o == nil {
@@ -159,7 +159,7 @@ func notTooMany(w *World, e Write) error {
 	return nil
 }
 
-// isCollected reports whether a Machine is being deleted whose set a restored backup lacks: no plan knows the Machines that a pass has
+// isCollected reports whether a Machine is being deleted whose set a restored backup lacks: no plan counts the Machines that a pass has
 // created for it meanwhile.
 func (w *World) isCollected(m *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOf(m)
@@ -195,9 +195,9 @@ func floor(w *World, e Write) error {
 	return o.keepsFloor(e.After, planned)
 }
 
-// goesByMark reports whether a Machine goes because there are too many, and others have marked it: cluster-autoscaler has emptied its
+// leavesByMark reports whether a Machine goes because there are too many, and others have marked it: cluster-autoscaler has emptied its
 // Node, and lowers the replicas. A scale-down does not look at what the others are. Those that a rollout has made beyond are not too many.
-func (o *owner) goesByMark(m *unstructured.Unstructured) bool {
+func (o *owner) leavesByMark(m *unstructured.Unstructured) bool {
 	mark, marked := m.GetAnnotations()[scale.DeleteAnnotation]
 	alive, sets := 1, map[types.UID]bool{metav1.GetControllerOf(m).UID: true}
 	for _, other := range o.owned() {
@@ -268,7 +268,7 @@ func (w *World) available(p *process) map[types.UID]int {
 		if o == nil || !o.deploys() {
 			continue
 		}
-		if at[m.GetUID()] = 0; o.goesByMark(m) {
+		if at[m.GetUID()] = 0; o.leavesByMark(m) {
 			continue
 		}
 		for _, one := range []*unstructured.Unstructured{m, shown[client.ObjectKeyFromObject(m)]} {
@@ -288,12 +288,12 @@ func foreignStays(w *World, e Write) error {
 	return nil
 }
 
-// instanceFirst: a Machine goes with its last finalizer, but for that of the garbage collector, which may stay for longer. An instance of
-// which the cloud has said that it is gone, and a second one that is not recorded, are a Collector's. So is that of a Machine, or of an
+// instanceFirst: a Machine goes with its last finalizer, but for that of the garbage collector, which may stay for longer. An instance
+// that the cloud has reported as gone, and a second one that is not recorded, are a Collector's. So is that of a Machine, or of an
 // infrastructure object with a provider, that a backup has brought back as it was before its finalizer was stored.
 func instanceFirst(w *World, e Write) error {
 	held := isHeld(e.Before)
-	if !e.Removed && (!held || isHeld(e.After)) || w.goesUnheld(e) || w.writers.released[e.After.GetUID()] {
+	if !e.Removed && (!held || isHeld(e.After)) || w.isRemovedUnheld(e) || w.writers.released[e.After.GetUID()] {
 		return nil
 	}
 	for _, i := range w.instances() {
@@ -304,8 +304,9 @@ func instanceFirst(w *World, e Write) error {
 	return nil
 }
 
-// goesUnheld reports whether an object is removed that a backup has brought back without a finalizer, or whose infrastructure object was.
-func (w *World) goesUnheld(e Write) bool {
+// isRemovedUnheld reports whether an object is removed that a backup has brought back without a finalizer, or whose infrastructure object
+// was.
+func (w *World) isRemovedUnheld(e Write) bool {
 	unheld := e.Removed && w.backups.restored && e.Before != nil && !isHeld(e.Before)
 	if w.provided == nil {
 		return unheld
@@ -356,8 +357,8 @@ func pausedStays(w *World, e Write) error {
 	return nil
 }
 
-// keepsForBlocked is about Recreate; a rolling update keeps as many as it says whatever blocks it. Machines of a set in deletion go with
-// it: a person has deleted that, since no process deletes one with available Machines.
+// keepsForBlocked is about Recreate; a rolling update keeps what its bounds require whatever blocks it. Machines of a set in deletion are
+// deleted with it: a person has deleted that, since no process deletes one with available Machines.
 func keepsForBlocked(w *World, e Write) error {
 	o := w.ownerOf(e.After)
 	concerns := o != nil && o.blocked && o.strategy == rollout.Recreate && !o.leaves() && !w.backups.restored
@@ -365,7 +366,7 @@ func keepsForBlocked(w *World, e Write) error {
 		return nil
 	}
 	set := w.controllerOf(e.Before, "MachineSet")
-	ends := e.After.GetKind() == "MachineSet" && goes(e) && len(w.machinesOf(e.After, availability)) > 0
+	ends := e.After.GetKind() == "MachineSet" && isDeletion(e) && len(w.machinesOf(e.After, availability)) > 0
 	if !ends && (!deletesAvailable(e) || set != nil && set.GetDeletionTimestamp() != nil) {
 		return nil
 	}

@@ -110,7 +110,7 @@ func (l *link) lead(to *workloadCluster) (err error) {
 		before.ended, l.seen = true, now
 	}
 	l.session, l.drainer = &session{of: l.of, to: to}, nil
-	clear(p.told) // what happens in another cluster is news
+	clear(p.recorded) // events of another cluster are new ones
 	k := newViewed("Node")
 	k.session, k.unlisted = l.session, true
 	p.view.kinds[l.kind().GroupKind()] = k
@@ -153,15 +153,15 @@ func (l *link) next() func() error {
 	case target.isAway(w):
 		return nil
 	case l.session.to != target:
-		return l.asks(target, "get", "readyz", func() { w.fail("a connection is made", l.lead(target)) })
+		return l.afterRequest(target, "get", "readyz", func() { w.fail("a connection is made", l.lead(target)) })
 	case l.viewed().unlisted:
-		return l.asks(target, "list", "Node", func() { w.relist(l.process, l.kind()) })
+		return l.afterRequest(target, "list", "Node", func() { w.relist(l.process, l.kind()) })
 	}
 	return nil
 }
 
-// asks returns what does something once a request has shown that an API server answers.
-func (l *link) asks(to *workloadCluster, verb, kind string, then func()) func() error {
+// afterRequest returns what does something once a request has shown that an API server answers.
+func (l *link) afterRequest(to *workloadCluster, verb, kind string, then func()) func() error {
 	r := Request{Verb: verb, Kind: kind, Name: "of " + to.name, probe: true, session: &session{of: l.of, to: to}}
 	before := l.session
 	return func() error {
@@ -188,7 +188,7 @@ func links(ctx context.Context, w *World) (all []due) {
 	return all
 }
 
-// goOn does what a link does next, unless its process has ended meanwhile, and tells the reconcilers.
+// goOn does what a link does next, unless its process has ended meanwhile, and wakes the reconcilers.
 func (l *link) goOn(ctx context.Context) {
 	w, do := l.process.world, l.next()
 	if do == nil || !slices.Contains(l.process.links, l) {

@@ -89,8 +89,8 @@ func (n *narrowing) leavesOut(p *process, obj *unstructured.Unstructured) bool {
 	return n != nil && obj.GetKind() == n.kind && n.of[p.number] && labels.Set(obj.GetLabels()).Has(elsewhereLabel)
 }
 
-// sent returns what the watch of a process sends for an event of the API server: an object that the selector does not let through any more
-// is removed, and of one that it did not let through before either there is only a bookmark, now and then.
+// sent returns what the watch of a process sends for an event of the API server: an object that the selector does not match any more
+// is removed, and of one that it did not match before either there is only a bookmark, now and then.
 func (w *World) sent(p *process, e change, before *unstructured.Unstructured) []change {
 	switch hidden := w.narrow.leavesOut(p, e.object); {
 	case !hidden:
@@ -111,7 +111,7 @@ func (w *World) shown(p *process, gvk schema.GroupVersionKind) []*unstructured.U
 	})
 }
 
-// unknown is how many Machines a plan for a set may not know of: those that the cache leaves out and that are being deleted, or of other
+// unknown is how many Machines a plan for a set may lack: those that the cache leaves out and that are being deleted, or of other
 // sets.
 func (o *owner) unknown(set types.UID) int {
 	w := o.world
@@ -120,7 +120,7 @@ func (o *owner) unknown(set types.UID) int {
 	}))
 }
 
-// replicasIn is how many Machines a set wants; 0 without a set.
+// replicasIn is the replicas of a set; 0 without a set.
 func replicasIn(set *unstructured.Unstructured) int64 {
 	if set == nil {
 		return 0

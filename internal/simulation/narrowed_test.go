@@ -43,7 +43,7 @@ func nodeElsewhere() *unstructured.Unstructured {
 	return node
 }
 
-func TestABookmarkMovesACacheOnAndSaysNothingOfTheObject(t *testing.T) {
+func TestBookmark(t *testing.T) {
 	t.Parallel()
 	v := newView(servedKinds(libraryKinds()))
 	k := v.kinds[fake.MachineGVK().GroupKind()]

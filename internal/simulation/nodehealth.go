@@ -38,7 +38,7 @@ func rather[T any](w *World, all []T, match func(T) bool) []T {
 	return all
 }
 
-// reports writes what a kubelet says into a Node.
+// reports writes the report of a kubelet into a Node.
 func (w *World) reports(node *corev1.Node, ready corev1.ConditionStatus) {
 	fake.SetNodeCondition(node, corev1.NodeReady, ready, w.Now())
 	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
@@ -50,7 +50,7 @@ func (w *World) reports(node *corev1.Node, ready corev1.ConditionStatus) {
 func (w *World) setReady(ctx context.Context, obj *unstructured.Unstructured, status corev1.ConditionStatus) {
 	node := typed[corev1.Node](obj)
 	w.reports(node, status)
-	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), said(w.clientOf(node).Status().Update(ctx, node)))
+	w.note("kubelet", fmt.Sprintf("Node %s is ready: %s", node.Name, status), textOf(w.clientOf(node).Status().Update(ctx, node)))
 }
 
 // turned gives one of the Nodes whose kubelets report one of some things another status.
@@ -98,7 +98,7 @@ func (w *World) revive(ctx context.Context) {
 		leaves := m != nil && m.GetDeletionTimestamp() != nil
 		ended := isOfPool(node.GetName()) && w.hasEnded(node)
 		switch {
-		case ended, !leaves && w.isJudged(m): // a check acts, or says what a person has to do
+		case ended, !leaves && w.isJudged(m): // a check acts, or its condition has what a person has to do
 		case status == "False", status == "Unknown" && !leaves:
 			w.setReady(ctx, node, corev1.ConditionTrue)
 		}
@@ -117,7 +117,7 @@ func evictions(ctx context.Context, w *World) (all []due) {
 			}
 			if stays && !well {
 				all = append(all, due{at: since(node, contract.ConditionReady).Add(evictAfter), do: func() {
-					w.note("cluster", "delete Pod "+pod.GetName(), said(w.store.Client().Delete(ctx, pod.DeepCopy())))
+					w.note("cluster", "delete Pod "+pod.GetName(), textOf(w.store.Client().Delete(ctx, pod.DeepCopy())))
 				}})
 			}
 		}
@@ -125,13 +125,13 @@ func evictions(ctx context.Context, w *World) (all []due) {
 	return all
 }
 
-// setPodReady is what the cluster says of a Pod whose kubelet does not answer, and the kubelet once it is back.
+// setPodReady is what the cluster reports of a Pod whose kubelet does not answer, and the kubelet once it is back.
 func (w *World) setPodReady(ctx context.Context, pod *unstructured.Unstructured, ready bool) {
 	pod = pod.DeepCopy()
 	if c := conditionIn(pod, contract.ConditionReady); c != nil {
 		c["status"], c["lastTransitionTime"] = isTrue(ready), w.Now().UTC().Format(time.RFC3339)
 	}
-	w.note("cluster", "Pod "+pod.GetName()+" is ready: "+isTrue(ready), said(w.store.Client().Status().Update(ctx, pod)))
+	w.note("cluster", "Pod "+pod.GetName()+" is ready: "+isTrue(ready), textOf(w.store.Client().Status().Update(ctx, pod)))
 }
 
 // strikes reports whether a fault that the history has happens, once in n times, and counts it.
@@ -164,7 +164,7 @@ func (w *World) nodeComesBack(ctx context.Context) {
 			continue
 		}
 		if node := w.nodeOn(i); node != nil {
-			w.note("cluster", "delete Node "+i.Name, said(w.clientOf(node).Delete(ctx, node.DeepCopy())))
+			w.note("cluster", "delete Node "+i.Name, textOf(w.clientOf(node).Delete(ctx, node.DeepCopy())))
 		}
 		w.joins(ctx, i)
 		node := w.nodeOn(i) // another program may still hold the one before, which is cordoned
@@ -185,8 +185,8 @@ func (w *World) moves(ctx context.Context, node string) {
 		}
 		moved := typed[corev1.Pod](pod)
 		moved.Name, moved.UID, moved.ResourceVersion, moved.Spec.NodeName = pod.GetName()+"-"+string(pod.GetUID()[:4]), "", "", node
-		w.note("cluster", "delete Pod "+pod.GetName(), said(w.store.Client().Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0))))
-		w.note("scheduler", "Pod "+moved.Name+" is on Node "+node, said(w.store.Client().Create(ctx, moved)))
+		w.note("cluster", "delete Pod "+pod.GetName(), textOf(w.store.Client().Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0))))
+		w.note("scheduler", "Pod "+moved.Name+" is on Node "+node, textOf(w.store.Client().Create(ctx, moved)))
 		return
 	}
 }

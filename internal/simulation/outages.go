@@ -12,7 +12,7 @@ import (
 	cloud "github.com/machinist-dev/machinist/machine/provider"
 )
 
-// startupGrace is after which time the cluster says of a Node that has not reported that it is unknown whether it is ready.
+// startupGrace is after which time the cluster reports of a Node without a report that it is unknown whether it is ready.
 const startupGrace = time.Minute
 
 // placed puts a new Node into the zone of its instance. It may have to report yet.
@@ -54,14 +54,14 @@ func (w *World) chosenZone(ready bool) []*unstructured.Unstructured {
 	})
 }
 
-func (w *World) zoneGoes(ctx context.Context) {
+func (w *World) zoneFails(ctx context.Context) {
 	status := oneOf(w, corev1.ConditionUnknown, corev1.ConditionFalse)
 	for _, node := range w.chosenZone(true) {
 		w.setReady(ctx, node, status)
 	}
 }
 
-// zoneReturns lets some Nodes of a zone be ready again; the others may follow at another time, or never.
+// zoneReturns makes some Nodes of a zone ready again; the others may follow at another time, or never.
 func (w *World) zoneReturns(ctx context.Context) {
 	all := w.chosenZone(false)
 	if some := w.choices.pick(len(all) + 1); some > 0 {
@@ -72,28 +72,28 @@ func (w *World) zoneReturns(ctx context.Context) {
 	}
 }
 
-// lasts lets an outage or its end last, in which all who can act do: health checks wait for minutes, and a history is short. Now and then a
-// Node that is not ready returns when its Machine is about to be marked, and no process sees that.
+// lasts is the duration of an outage or of its end, in which all who can act do: health checks wait for minutes, and a history is short.
+// Now and then a Node that is not ready returns when its Machine is about to be marked, and no cache shows that.
 func (w *World) lasts(ctx context.Context, f Fault) {
 	long := []Fault{ZoneOutage, ZoneReturns, KubeletDies, KubeletFails, KubeletReturns, NodeNeverJoins, UserSkips, UserFreezes}
 	if w.health == nil || w.nested > 0 || !slices.Contains(long, f) || w.choices.pick(3) == 0 {
 		return
 	}
 	d := w.health.checks[0].timeout
-	goesOn := func(d time.Duration) {
+	wait := func(d time.Duration) {
 		w.note("world", fmt.Sprintf("%s pass", d), "")
 		w.until(ctx, "", d, func() string { return "time" })
 	}
 	if (f == KubeletDies || f == KubeletFails) && w.has(WatchStalls) && w.has(KubeletReturns) && w.choices.pick(2) == 0 {
-		goesOn(d - 10*time.Second)
+		wait(d - 10*time.Second)
 		for _, p := range w.processes {
 			w.stall(p, nodeKind(), time.Minute)
 		}
 		w.happens(ctx, KubeletReturns)
-		goesOn(time.Minute)
+		wait(time.Minute)
 		return
 	}
-	goesOn(d/time.Duration(1+w.choices.pick(2)) + 30*time.Second)
+	wait(d/time.Duration(1+w.choices.pick(2)) + 30*time.Second)
 	if f == ZoneOutage && w.has(ZoneReturns) && w.choices.pick(2) == 1 {
 		w.happens(ctx, ZoneReturns)
 		w.lasts(ctx, ZoneReturns)
@@ -112,7 +112,7 @@ func (w *World) neverJoins(context.Context) {
 	}
 }
 
-func (w *World) serverGoes(context.Context) {
+func (w *World) serverFails(context.Context) {
 	d := oneOf(w, 20*time.Second, time.Minute, 3*time.Minute)
 	w.health.awayTil = w.Now().Add(d)
 	w.note("network", fmt.Sprintf("the API server does not answer the managers for %s", d), "")
@@ -123,7 +123,7 @@ func (w *World) editsCheck(ctx context.Context) {
 	c := oneOf(w, w.health.checks...)
 	obj := w.object(checkKind, c.namespace, CheckName)
 	if obj == nil {
-		w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
+		w.note("user", "create "+checkKind, textOf(w.addCheck(ctx, c)))
 		return
 	}
 	switch w.choices.pick(6) {

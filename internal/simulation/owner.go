@@ -35,14 +35,14 @@ const (
 // revisionLabel of a template and its Machines is the last revision: a deployment changes labels in place, also those of its old sets.
 const revisionLabel = "example.com/revision"
 
-// owner is what users want Machines or instances from: a MachineDeployment, a MachineSet, a MachinePool, or a Machine by itself.
+// owner is an object of which users expect Machines or instances: a MachineDeployment, a MachineSet, a MachinePool, or a Machine by itself.
 type owner struct {
 	world                 *World
 	kind, namespace, name string
 	// strategy is how a deployment replaces Machines, with surge and unavailable.
 	strategy           rollout.Type
 	surge, unavailable intstr.IntOrString
-	// revision is the last one that a user asked for.
+	// revision is the last one that a user requested.
 	revision int
 	// most and least are how many Machines were ever wanted.
 	most, least int
@@ -217,7 +217,7 @@ func (o *owner) leaves() bool {
 	return obj == nil || obj.GetDeletionTimestamp() != nil
 }
 
-// desired is how many Machines the owner wants; 0 without it.
+// desired is how many Machines the owner has to have; 0 without it.
 func (o *owner) desired() int {
 	switch {
 	case o.leaves():
@@ -228,8 +228,8 @@ func (o *owner) desired() int {
 	return int(replicasIn(o.stored()))
 }
 
-// wants notes a change of what the owner wants.
-func (o *owner) wants() {
+// noteDesired notes a change of the desired number.
+func (o *owner) noteDesired() {
 	if !o.leaves() {
 		o.most, o.least = max(o.most, o.desired()), min(o.least, o.desired())
 	}

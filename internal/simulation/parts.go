@@ -19,7 +19,7 @@ import (
 )
 
 // partGVK is the kind that sets clone for each Machine in the histories with templates, and configGVK that of bootstrap objects where there
-// are providers. Without these, the cloud makes the instances all the same: the object is there to be cloned, and goes with its Machine.
+// are providers. Without these, the cloud makes the instances all the same: the object is only cloned, and deleted with its Machine.
 func partGVK() schema.GroupVersionKind   { return fake.InfraMachineGVK(contract.V1Beta2) }
 func configGVK() schema.GroupVersionKind { return fake.BootstrapConfigGVK(contract.V1Beta2) }
 
@@ -57,7 +57,7 @@ func (p *process) addCRDs(kinds ...schema.GroupVersionKind) {
 
 func (o *owner) templateName(revision int) string { return fmt.Sprintf("%s-%d", o.name, revision) }
 
-// refer lets the spec of a Machine refer to the first templates.
+// refer makes the spec of a Machine refer to the first templates.
 func (o *owner) refer(spec map[string]any) {
 	for _, c := range o.world.cloned() {
 		ref := map[string]any{"apiGroup": c.gvk.Group, "kind": templateOf(c.gvk).Kind, "name": o.templateName(0)}
@@ -77,7 +77,7 @@ func (o *owner) addTemplates(ctx context.Context, revision int) (err error) {
 	return err
 }
 
-// removesPart is a step that deletes what was cloned for a Machine before the Machine goes.
+// removesPart is a step that deletes what was cloned for a Machine before the Machine is gone.
 func removesPart(m *manager) machine.Step {
 	return machine.Step{Name: "remove-part", On: engine.InDeletion, Run: func(ctx context.Context, s *machine.Scope) (machine.Result, error) {
 		var err error
@@ -88,8 +88,8 @@ func removesPart(m *manager) machine.Step {
 	}}
 }
 
-// madeOfOneTemplate is about a Machine that a process creates: people may give one another infrastructure object. The version tells the
-// templates apart: labels of a set change in place.
+// madeOfOneTemplate is about a Machine that a process creates: people may give one another infrastructure object. The version is the
+// difference between templates: labels of a set change in place.
 func madeOfOneTemplate(w *World, e Write) error {
 	if !w.parts || w.acting == nil || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil

@@ -25,10 +25,10 @@ type chore struct {
 	does   editing
 }
 
-// chores are what conditions ask for, and what others have left undone.
+// chores are what conditions require, and what others have left undone.
 func chores() []chore {
 	return []chore{
-		{ofSets, asksWhetherRestored, func(_ *World, obj *unstructured.Unstructured) string {
+		{ofSets, awaitsConfirmation, func(_ *World, obj *unstructured.Unstructured) string {
 			return annotate(children.RestoredAnnotation, string(obj.GetUID()))
 		}},
 		{ofSets, func(_ *World, obj *unstructured.Unstructured) bool {
@@ -70,7 +70,7 @@ func people(ctx context.Context, w *World) (all []due) {
 		}
 	}
 	if w.pool != nil && !w.pool.owner.leaves() && w.object(poolInfraKind, namespace, RootName) == nil {
-		all = append(all, due{do: func() { w.note("user", "create "+poolInfraKind+" "+RootName, said(w.createPoolInfra(ctx))) }})
+		all = append(all, due{do: func() { w.note("user", "create "+poolInfraKind+" "+RootName, textOf(w.createPoolInfra(ctx))) }})
 	}
 	return all
 }
@@ -87,8 +87,8 @@ func (c chore) due(ctx context.Context, w *World) (all []due) {
 	return all
 }
 
-// asksWhetherRestored reports whether a deployment or a set asks a person to confirm that it was restored.
-func asksWhetherRestored(_ *World, obj *unstructured.Unstructured) bool {
+// awaitsConfirmation reports whether a deployment or a set waits for a person to confirm that it was restored.
+func awaitsConfirmation(_ *World, obj *unstructured.Unstructured) bool {
 	uid := string(obj.GetUID())
 	return obj.GetAnnotations()[children.RestoredAnnotation] != uid && strings.Contains(messages(obj), children.RestoredAnnotation+" to "+uid)
 }
@@ -99,10 +99,10 @@ func (w *World) isTaken(set *unstructured.Unstructured) bool {
 	return o != nil && set.GetName() != o.name && set.GetLabels()["pool"] != o.name && metav1.GetControllerOf(set) == nil
 }
 
-// isUnrecognized reports whether an owner asks a person to delete a child that was stored without what it is recognized by.
+// isUnrecognized reports whether an owner waits for a person to delete a child that was stored without what it is recognized by.
 func (w *World) isUnrecognized(obj *unstructured.Unstructured) bool {
-	said := obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName() + " was created, and the API server has stored it without"
-	return slices.ContainsFunc(w.keepers(), func(owner *unstructured.Unstructured) bool { return strings.Contains(messages(owner), said) })
+	text := obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName() + " was created, and the API server has stored it without"
+	return slices.ContainsFunc(w.keepers(), func(owner *unstructured.Unstructured) bool { return strings.Contains(messages(owner), text) })
 }
 
 // wasRestored reports whether a person has restored a backup.
@@ -111,7 +111,7 @@ func (w *World) wasRestored() bool {
 }
 
 // isLeftCordoned reports whether a Node has the cordon of a drain that is no more and has left no record: a backup has brought its Machine
-// back as it was before its deletion, or somebody has taken the record from the Node. Nothing tells this cordon from that of a person, who
+// back as it was before its deletion, or somebody has taken the record from the Node. This cordon looks like that of a person, who
 // takes both away.
 func (w *World) isLeftCordoned(node *unstructured.Unstructured) bool {
 	if textAt(node, "spec", "unschedulable") != "true" {
@@ -137,7 +137,7 @@ func (w *World) waitsForItsDeletion(m *unstructured.Unstructured) bool {
 }
 
 // isStray reports whether a Node has no instance, and nothing but a person or the cloud controller manager deletes it. Of a Machine that
-// has lost its provider ID nothing says which Node is its own.
+// has lost its provider ID nothing records which Node is its own.
 func (w *World) isStray(node *unstructured.Unstructured) bool {
 	byHand := w.wasRestored() || w.seen[faultPrefix+string(WebhookPrunes)] > 0 || len(w.writers.released) > 0
 	known := byHand || w.missed[types.NamespacedName{Namespace: w.clusterWith(node).space, Name: node.GetName()}]
@@ -152,7 +152,7 @@ func (w *World) isStrayInstance(i cloud.Instance) bool {
 		(!w.hasMachines(w.homes[tokenOf(i)]) || w.isBesideLost(i) || w.isLeftToPeople(i))
 }
 
-// isLost reports whether a Machine says what only its deletion ends.
+// isLost reports whether a Machine is in a state that only its deletion ends.
 func isLost(m *unstructured.Unstructured) bool {
 	return textAt(m, "status", "phase") == "Failed" || slices.Contains([]string{
 		string(cloud.Terminal), instance.ReasonInvalid, instance.ReasonGone, instance.ReasonFailed,

@@ -50,7 +50,7 @@ func misreports(fault Fault) disturbance {
 const (
 	poolKind      = "MachinePool"
 	poolInfraKind = "FakeMachinePool"
-	// poolPrefix begins the names of the instances of the pool, and of what stands for them.
+	// poolPrefix begins the names of the instances of the pool, and of their objects.
 	poolPrefix = "pool-"
 	// otherNode is a Node that is not the pool's.
 	otherNode = "other"
@@ -74,7 +74,7 @@ func (w *World) drawPool() *pool {
 	machines := w.provided != nil && w.choices.pick(3) > 0
 	return &pool{
 		owner: w.newOwner(poolKind, namespace, RootName, 3), wanted: 3, elsewhere: w.choices.pick(4) == 3, machines: machines,
-		asks: !machines && w.choices.pick(2) == 1,
+		requestsDrain: !machines && w.choices.pick(2) == 1,
 	}
 }
 
@@ -97,7 +97,7 @@ func (w *World) createPoolInfra(ctx context.Context) error {
 	return w.store.Client().Create(ctx, fake.InfraMachinePool(contract.V1Beta2, RootName))
 }
 
-// missingOfPool says what is not as desired of the pool, with the messages of its conditions and those of its Machines.
+// missingOfPool returns what is not as desired of the pool, with the messages of its conditions and those of its Machines.
 func (w *World) missingOfPool() string {
 	text := w.lackOfPool()
 	for _, obj := range append(w.Objects(poolKind), w.Objects("Machine")...) {
@@ -108,7 +108,7 @@ func (w *World) missingOfPool() string {
 	return text
 }
 
-// lackOfPool says what the pool should have removed, made or counted.
+// lackOfPool returns what the pool should have removed, made or counted.
 func (w *World) lackOfPool() string {
 	root, all, desired := w.pool.owner.stored(), w.ofPool(), w.pool.owner.desired()
 	for _, node := range w.Objects("Node") {

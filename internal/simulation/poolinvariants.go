@@ -51,38 +51,38 @@ func poolOwnNodes(_ *World, e Write) error {
 	return nil
 }
 
-// goes reports whether a write is or begins a deletion.
-func goes(e Write) bool {
+// isDeletion reports whether a write is or begins a deletion.
+func isDeletion(e Write) bool {
 	return e.Before.GetDeletionTimestamp() == nil && (e.Removed || e.After.GetDeletionTimestamp() != nil)
 }
 
 // poolKeepsNodes holds until the pool is being deleted. It allows for a list in another form when a Node is not ready, which the pool holds
-// for some minutes only, or a person has marked it as one that leaves, and for what a restored backup says about the instances.
+// for some minutes only, or a person has marked it as one that leaves, and for what a restored backup has about the instances.
 func poolKeepsNodes(w *World, e Write) error {
-	if !goes(e) || w.pool.owner.leaves() || w.backups.restored || w.hasEnded(e.Before) || w.seen[faultPrefix+string(PoolRespells)] > 0 &&
+	if !isDeletion(e) || w.pool.owner.leaves() || w.backups.restored || w.hasEnded(e.Before) || w.seen[faultPrefix+string(PoolRespells)] > 0 &&
 		(isMarked(e.Before) || readinessOf(e.Before) != isTrue(true)) {
 		return nil
 	}
-	return fmt.Errorf("the Node %s goes, and its instance stays", e.After.GetName())
+	return fmt.Errorf("the Node %s is deleted, and its instance stays", e.After.GetName())
 }
 
-// poolDrainsNode is about Nodes that the acting process knows: when it reports that one is drained, or deletes one whose kubelet answers.
+// poolDrainsNode is about Nodes in the cache of the acting process: when it reports one as drained, or deletes one whose kubelet answers.
 func poolDrainsNode(w *World, e Write) error {
-	leaves := goes(e) && !w.pool.owner.leaves() && isReady(w.acting.view.nodes()[client.ObjectKeyFromObject(e.Before)])
-	if leaves || !goes(e) && saysDrained(e.After) && !saysDrained(e.Before) {
+	leaves := isDeletion(e) && !w.pool.owner.leaves() && isReady(w.acting.view.nodes()[client.ObjectKeyFromObject(e.Before)])
+	if leaves || !isDeletion(e) && reportsDrained(e.After) && !reportsDrained(e.Before) {
 		return w.poolDrained(e.Before)
 	}
 	return nil
 }
 
-func saysDrained(node *unstructured.Unstructured) bool {
+func reportsDrained(node *unstructured.Unstructured) bool {
 	return node.GetAnnotations()[contract.DrainedAnnotation] == string(node.GetUID())
 }
 
 // poolDrainsAll is about the deletion of the infrastructure of a pool, which ends all instances. Of a Node that has registered again the
-// pool knows nothing while no list names its instance, in one of the two forms.
+// pool has no record while no list names its instance, in one of the two forms.
 func poolDrainsAll(w *World, e Write) error {
-	if !goes(e) {
+	if !isDeletion(e) {
 		return nil
 	}
 	var known []string

@@ -19,10 +19,10 @@ import (
 // pool is the provider of the MachinePool of a history, which fulfils the InfraMachinePool contract.
 type pool struct {
 	owner *owner
-	// asks: the provider names the instances that leave, and waits until their Nodes are drained. elsewhere: spec.replicas is managed by the
-	// provider, which wants wanted. machines: it makes an infrastructure object for each instance, and the pool a Machine.
-	asks, elsewhere, machines bool
-	wanted                    int
+	// requestsDrain: the provider marks the Nodes of instances that leave, and waits until they are drained. elsewhere: spec.replicas is
+	// managed by the provider, as wanted. machines: it makes an infrastructure object for each instance, and the pool a Machine.
+	requestsDrain, elsewhere, machines bool
+	wanted                             int
 	// wrong is how the list is.
 	wrong Fault
 	made  int
@@ -65,7 +65,8 @@ func poolProvider(ctx context.Context, w *World) (all []due) {
 	return slices.DeleteFunc(all, func(d due) bool { return d.do == nil })
 }
 
-// scales returns the next thing that the provider does for a pool that stays; nil when everything is as that wants it, and reported.
+// scales returns the next thing that the provider does for a pool that stays; nil when everything is as in the spec
+// of the pool, and reported.
 func (w *World) scales(infra *unstructured.Unstructured) func() {
 	p, all := w.pool, w.ofPool()
 	switch want := p.owner.desired(); {
@@ -77,14 +78,14 @@ func (w *World) scales(infra *unstructured.Unstructured) func() {
 		return func() { w.starts(infra) }
 	default:
 		for _, i := range all[want:] {
-			if do := w.lets(i); do != nil {
+			if do := w.removesInstance(i); do != nil {
 				return do
 			}
 		}
 	}
 	for _, i := range all {
 		if p.machines && w.object(partGVK().Kind, namespace, i.Name) == nil {
-			return func() { w.stands(i, infra) }
+			return func() { w.addsPart(i, infra) }
 		}
 	}
 	return w.poolReports(infra, all)
@@ -96,12 +97,13 @@ func (w *World) starts(infra *unstructured.Unstructured) {
 	w.makes(infra, r)
 }
 
-// lets ends an instance: by the deletion of its Machine or, where the provider asks, when its Node is drained. It is nil until then.
-func (w *World) lets(i cloud.Instance) func() {
+// removesInstance ends an instance: by the deletion of its Machine or, where the provider requests drains, when its Node is drained. It is
+// nil until then.
+func (w *World) removesInstance(i cloud.Instance) func() {
 	switch node, machine := w.nodeOn(i), w.withID("Machine", i.ProviderID); {
 	case machine != nil && machine.GetDeletionTimestamp() == nil:
 		return w.deleting(machine)
-	case machine == nil && (!w.pool.asks || node == nil || saysDrained(node)):
+	case machine == nil && (!w.pool.requestsDrain || node == nil || reportsDrained(node)):
 		return func() { w.ends("provider", i) }
 	case machine == nil && !isMarked(node):
 		return w.sets(node, "", "metadata", "annotations", scale.DeleteAnnotation)
@@ -109,12 +111,12 @@ func (w *World) lets(i cloud.Instance) func() {
 	return nil
 }
 
-// stands creates the infrastructure object of an instance.
-func (w *World) stands(i cloud.Instance, infra *unstructured.Unstructured) {
+// addsPart creates the infrastructure object of an instance.
+func (w *World) addsPart(i cloud.Instance, infra *unstructured.Unstructured) {
 	part := fake.InfraMachine(contract.V1Beta2, i.Name, fake.WithLabels(poolLabels()), fake.WithField(i.ProviderID, "spec", "providerID"))
 	owner := metav1.OwnerReference{APIVersion: infra.GetAPIVersion(), Kind: infra.GetKind(), Name: infra.GetName(), UID: infra.GetUID()}
 	part.SetOwnerReferences([]metav1.OwnerReference{owner})
-	w.note("provider", "create "+part.GetKind()+" "+i.Name, said(w.store.Client().Create(w.ctx, part)))
+	w.note("provider", "create "+part.GetKind()+" "+i.Name, textOf(w.store.Client().Create(w.ctx, part)))
 }
 
 // poolLabels are those by which a pool finds the infrastructure objects of its instances.
@@ -135,7 +137,7 @@ func (w *World) poolName() string {
 	}
 }
 
-// poolReports writes what the provider says, if that is something else than before. A list that lacks an instance is no list of all
+// poolReports writes what the provider reports, if that has changed. A list that lacks an instance is no list of all
 // instances at any moment: the status counts more before it gets another one.
 func (w *World) poolReports(infra *unstructured.Unstructured, all []cloud.Instance) func() {
 	var ids []string

@@ -40,7 +40,7 @@ type process struct {
 	stop        func()   // ends what the last start began
 	drainer     *drainer // nil in a history without Pods, or with links
 	metrics     *prometheus.Registry
-	told        map[string]bool      // the events that it has recorded since it found what others have written
+	recorded    map[string]bool      // the events that it has recorded since it found what others have written
 	over        map[string]bool      // those of them that have an end: a check has refused to remediate, and remediates again
 	refused     map[types.UID]string // why its pass could not create Machines, by set
 	links       []*link
@@ -60,7 +60,7 @@ func (p *process) start(ctx context.Context) error {
 	p.stop()
 	ctx, p.stop = context.WithCancel(ctx)
 	p.view, p.queue, p.failed, p.crashed = newView(p.world.watched), nil, map[string]int{}, false
-	p.controllers, p.collecting, p.told, p.over = map[string]startable{}, nil, map[string]bool{}, map[string]bool{}
+	p.controllers, p.collecting, p.recorded, p.over = map[string]startable{}, nil, map[string]bool{}, map[string]bool{}
 	p.beginLinks()
 	p.life++
 	p.count()
@@ -82,7 +82,7 @@ func (p *process) start(ctx context.Context) error {
 	return errors.Join(err, m.setUp(ctx, nil), m.listen(ctx))
 }
 
-// nodes are those of a cluster that the process knows.
+// nodes are those of a cluster in the cache of the process.
 func (p *process) nodes(of *workloadCluster) *cluster.NodeIndex {
 	return p.view.kinds[schema.GroupKind{Group: of.space, Kind: "Node"}].nodes
 }
@@ -92,7 +92,7 @@ func (p *process) nodesFor(m *unstructured.Unstructured) *cluster.NodeIndex {
 	return p.nodes(p.world.clusterOf(m.GetNamespace()))
 }
 
-// count keeps what the metrics say before they go.
+// count keeps the values of the metrics before they are lost.
 func (p *process) count() {
 	if p.metrics != nil {
 		p.world.seen.counted(p.metrics)

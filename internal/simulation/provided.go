@@ -21,7 +21,7 @@ import (
 
 // Faults of the providers of infrastructure and bootstrap objects, in the histories that have those.
 const (
-	// ProviderReportsHalf: a provider says that something is there before it says what.
+	// ProviderReportsHalf: a provider reports that something is there before it reports what.
 	ProviderReportsHalf Fault = "provider reports half"
 	// UserDeletesPart: a person deletes an infrastructure or a bootstrap object.
 	UserDeletesPart Fault = "user deletes a part"
@@ -66,8 +66,8 @@ type provided struct {
 	machines map[string]types.UID
 }
 
-// sees takes a write; of a provided that is nil too.
-func (p *provided) sees(obj *unstructured.Unstructured) {
+// observe takes a write; of a provided that is nil too.
+func (p *provided) observe(obj *unstructured.Unstructured) {
 	if owner := metav1.GetControllerOf(obj); p != nil && p.driven && obj.GetKind() == partGVK().Kind && owner != nil {
 		p.machines[string(obj.GetUID())] = owner.UID
 	}
@@ -85,8 +85,8 @@ const (
 	listedAfter = 10 * time.Second
 )
 
-// provider are the controllers of infrastructure and bootstrap objects, by the contract of Cluster API. They are an actor and see the API
-// server as it is: what goes wrong with them is drawn. The token of an instance is the UID of its Machine.
+// provider are the controllers of infrastructure and bootstrap objects, by the contract of Cluster API. They are an actor and read the API
+// server itself: what goes wrong with them is drawn. The token of an instance is the UID of its Machine.
 func provider(_ context.Context, w *World) (all []due) {
 	for _, obj := range w.referred() {
 		if !w.provided.driven || obj.GetKind() != partGVK().Kind {
@@ -141,14 +141,14 @@ func isPoolPart(obj *unstructured.Unstructured) bool {
 	return isOfPool(obj.GetName()) && !isMisplaced(obj)
 }
 
-// removes ends what an object stands for, and lets it go.
+// removes ends the instance of an object, and takes its finalizer away.
 func (w *World) removes(obj *unstructured.Unstructured) func() {
 	switch i := w.built(obj); {
 	case !slices.Contains(obj.GetFinalizers(), providerFinalizer), i.State == cloud.Deleting:
 		return nil
 	case i.Token != "":
 		return func() {
-			w.taken[i.Token] = w.taken[i.Token] || isMisplaced(obj) // a provider does not know whose it is
+			w.taken[i.Token] = w.taken[i.Token] || isMisplaced(obj) // a provider has no record whose it is
 			w.ends("provider", i)
 		}
 	}
@@ -158,7 +158,7 @@ func (w *World) removes(obj *unstructured.Unstructured) func() {
 // ends is somebody, not a process, who deletes an instance.
 func (w *World) ends(who string, i cloud.Instance) {
 	_, err := w.cloud.Delete(w.ctx, cloud.Request{Token: i.Token, ProviderID: i.ProviderID})
-	w.note(who, "delete the instance "+i.Name, said(err))
+	w.note(who, "delete the instance "+i.Name, textOf(err))
 }
 
 // built is the instance of an infrastructure object, or any one that a pool has: before the object has its ID, the one that was made for
@@ -180,7 +180,7 @@ func (w *World) bootstraps(obj *unstructured.Unstructured) func() {
 			secret := &corev1.Secret{Data: map[string][]byte{"value": []byte(versionOf(obj))}}
 			secret.Namespace, secret.Name = obj.GetNamespace(), obj.GetName()
 			secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(obj, obj.GroupVersionKind())}
-			w.note("provider", "create Secret "+secret.Name, said(w.store.Client().Create(w.ctx, secret)))
+			w.note("provider", "create Secret "+secret.Name, textOf(w.store.Client().Create(w.ctx, secret)))
 		}
 	}
 	return w.inTurn(obj, "dataSecretCreated", textAt(obj, "status", "dataSecretName") != "",
@@ -241,7 +241,7 @@ func (w *World) makes(obj *unstructured.Unstructured, r cloud.Request) {
 	w.writers.idle[obj.GetUID()] = w.Now().Add(listedAfter)
 	r.Spec = []byte(`{"size":"small"}`)
 	i, err := w.cloud.Create(w.ctx, r)
-	w.note("provider", "create the instance "+i.Name, said(err))
+	w.note("provider", "create the instance "+i.Name, textOf(err))
 }
 
 // patchTo sends a merge patch: of the status, if that begins it.
@@ -266,10 +266,10 @@ func (w *World) holds(obj *unstructured.Unstructured, on bool) func() {
 // deleting returns a deletion by a provider.
 func (w *World) deleting(obj *unstructured.Unstructured) func() {
 	what := "delete " + obj.GetKind() + " " + obj.GetName()
-	return func() { w.note("provider", what, said(w.store.Client().Delete(w.ctx, obj.DeepCopy()))) }
+	return func() { w.note("provider", what, textOf(w.store.Client().Delete(w.ctx, obj.DeepCopy()))) }
 }
 
-// deletesBuilt is called before a process has an infrastructure object deleted, with which its instance goes.
+// deletesBuilt is called before a process has an infrastructure object deleted, which ends its instance.
 func (w *World) deletesBuilt(p *process, obj client.Object) {
 	gvk, err := gvkOf(obj)
 	part := w.object(gvk.Kind, obj.GetNamespace(), obj.GetName())

@@ -18,7 +18,7 @@ import (
 const (
 	remediate = contract.RemediateAnnotation
 	skip      = healthcheck.SkipAnnotation
-	// helpAfter is how long a person waits before they do what a condition says.
+	// helpAfter is how long a person waits before they do what a condition requires.
 	helpAfter = 20 * time.Minute
 )
 
@@ -136,7 +136,7 @@ func (w *World) unwell() string {
 	for _, m := range w.owned() {
 		switch {
 		case !isReady(w.nodeOf(m)):
-			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.ownerOf(m).said())
+			return fmt.Sprintf("Machine %s has no Node that is ready: %s; %s", m.GetName(), messages(m), w.ownerOf(m).messages())
 		case w.isJudged(m) && statusOf(m, contract.ConditionHealthCheckSucceeded) != "True":
 			return fmt.Sprintf("Machine %s is not healthy: %s", m.GetName(), messages(m))
 		}
@@ -145,7 +145,7 @@ func (w *World) unwell() string {
 }
 
 // helps is the person who makes the checks again that were deleted, repairs what no check judges, and otherwise does what the conditions
-// say once the check has had its time.
+// require once the check has had its time.
 func (w *World) helps(ctx context.Context) {
 	if w.health == nil {
 		return
@@ -153,7 +153,7 @@ func (w *World) helps(ctx context.Context) {
 	for _, c := range w.health.checks { // what a check that was deleted has written stays, as in Cluster API
 		if w.object(checkKind, c.namespace, CheckName) == nil {
 			c.limit = nil
-			w.note("user", "create "+checkKind, said(w.addCheck(ctx, c)))
+			w.note("user", "create "+checkKind, textOf(w.addCheck(ctx, c)))
 		}
 	}
 	for _, m := range w.Objects("Machine") {
@@ -175,7 +175,7 @@ func (w *World) helps(ctx context.Context) {
 	}
 }
 
-// obeys is the person who does what the condition of a Machine says, or that of the check to which it refers.
+// obeys is the person who does what the condition of a Machine requires, or that of the check to which it refers.
 func (w *World) obeys(ctx context.Context, m *unstructured.Unstructured) {
 	failing, now := contract.ConditionHealthCheckSucceeded, w.Now()
 	at := since(m, failing) // it may be to come: a clock was hours ahead

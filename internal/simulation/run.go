@@ -24,7 +24,7 @@ const (
 	settleFor = quietFor + 5*time.Minute
 	// calmFor is how long nothing happens before the faults begin.
 	calmFor = 2 * time.Minute
-	// mostRounds ends a history that runs in circles, and says so: no wait of a sound one takes a fifth of them.
+	// mostRounds ends a history that runs in circles, with an error: no wait of a sound one takes a fifth of them.
 	mostRounds = 3000
 	// mostAtOnce are the rounds at one instant that are a circle too.
 	mostAtOnce = 300
@@ -43,7 +43,7 @@ const (
 	Silent  = "then there is silence"
 )
 
-// Run runs one history. The error is a *BrokenError, or says that the world could not be made.
+// Run runs one history. The error is a *BrokenError, or reports why the World could not be made.
 func Run(ctx context.Context, choices *Choices, o Options) (History, error) {
 	w, err := run(ctx, choices, o, nil)
 	if w == nil {
@@ -95,7 +95,7 @@ func (w *World) stop() {
 	}
 }
 
-// begin lets half of the histories reach what is desired before anything goes wrong.
+// begin brings half of the histories to what is desired before anything goes wrong.
 func (w *World) begin(ctx context.Context) {
 	defer w.beginNarrowing(ctx)
 	if w.choices.pick(2) == 0 {
@@ -188,7 +188,7 @@ func (w *World) between() {
 	}
 }
 
-// disturb lets something go wrong, or a person act.
+// disturb draws a fault, or an act of a person.
 func (w *World) disturb(ctx context.Context) {
 	var among []Fault
 	for _, d := range disturbances() {
@@ -203,7 +203,7 @@ func (w *World) disturb(ctx context.Context) {
 	}
 }
 
-// happens lets a fault happen that a disturbance is.
+// happens carries a disturbance out.
 func (w *World) happens(ctx context.Context, f Fault) {
 	w.seen[faultPrefix+string(f)]++
 	for _, d := range disturbances() {
@@ -218,7 +218,8 @@ func (w *World) elects(context.Context) {
 	w.note("lease", fmt.Sprintf("leaders are %v", w.leads), "")
 }
 
-func said(err error) string {
+// textOf is the text of an error; empty without.
+func textOf(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -238,8 +239,8 @@ func (w *World) end(ctx context.Context) {
 			k.stalled = time.Time{}
 		}
 	}
-	w.goesOn(ctx)
-	w.writers.applies = w.Now() // what GitOps wants else is wanted from now on
+	w.unpauses(ctx)
+	w.writers.applies = w.Now() // the manifests of GitOps count from now on
 	w.revive(ctx)
 	w.calmPool()
 	w.until(ctx, Reached, Bound, func() string { return w.missing(ctx) })
@@ -256,7 +257,7 @@ func (w *World) end(ctx context.Context) {
 		return
 	}
 	w.delete(ctx)
-	w.until(ctx, "everything goes", Bound, func() string { return said(nothingLeft(w)) })
+	w.until(ctx, "everything goes", Bound, func() string { return textOf(nothingLeft(w)) })
 	for _, i := range append(Invariants(), w.options.Invariants...) {
 		if i.AtEnd != nil {
 			w.fail(i.Name, i.AtEnd(w))
@@ -264,7 +265,7 @@ func (w *World) end(ctx context.Context) {
 	}
 }
 
-// onceMore asks for something else in the silence, or lets one Node fail that a check judges: what a process remembers of the time of the
+// onceMore requests something else in the silence, or makes one Node fail that a check judges: what a process remembers of the time of the
 // faults must not hold it up.
 func (w *World) onceMore(ctx context.Context) {
 	if w.broken != nil || w.choices.pick(2) == 0 {

@@ -43,8 +43,8 @@ type Report struct {
 	Seen Coverage
 }
 
-// RunSeeds runs many histories, one on each processor at a time. It stops when ctx ends, and then reports what ran. The error says that a
-// world could not be made, or that no history can have one of the Needs.
+// RunSeeds runs many histories, one on each processor at a time. It stops when ctx ends, and then reports what ran. It fails if a
+// World could not be made, or if no history can have one of the Needs.
 func RunSeeds(ctx context.Context, s Seeds) (Report, error) {
 	if err := checkNeeds(s.Needs); err != nil {
 		return Report{}, err
@@ -111,7 +111,7 @@ func (r *running) one(ctx context.Context, seed uint64) {
 	}
 }
 
-// maxFailureLine bounds the line about a broken invariant, in bytes: with what stands for the rest there are at most 300.
+// maxFailureLine bounds the line about a broken invariant, in bytes: with the mark for the rest there are at most 300.
 const maxFailureLine = 300 - len(" ...")
 
 // breaks prints a broken invariant at once: a run may last for hours.

@@ -11,7 +11,7 @@ import (
 // stalls are how long a watch shows nothing.
 func stalls() []time.Duration { return []time.Duration{time.Minute, 20 * time.Second, 5 * time.Minute} }
 
-// watchStalls lets one kind of a process be behind by minutes. A cache that lists again, and a process that starts, have a new watch.
+// watchStalls stops one watch of a process for minutes. A cache that lists again, and a process that starts, have a new watch.
 func (w *World) watchStalls(ctx context.Context) {
 	p, gvk := w.processes[w.choices.pick(len(w.processes))], w.served[w.choices.pick(len(w.served))]
 	if w.choices.pick(2) == 1 {
@@ -27,7 +27,7 @@ func (w *World) stall(p *process, kind schema.GroupKind, d time.Duration) {
 	w.note(p.name, "sees no "+kind.Kind+" for "+d.String(), "")
 }
 
-// behind lets a stall last, in which all who can act do, and something happens in the middle of it or at its beginning: that a process does
+// behind is the time of a stall, in which all who can act do, and something happens in the middle or at the beginning: that a process does
 // not see what it is about to judge is rare in a short history.
 func (w *World) behind(ctx context.Context, d time.Duration) {
 	among := slices.DeleteFunc([]Fault{KubeletReturns, UserDeletes, UserStrips}, func(f Fault) bool { return !w.has(f) })

@@ -20,8 +20,8 @@ type truth struct {
 // fact is something about an object, as text.
 type fact = func(w *World, obj *unstructured.Unstructured) string
 
-// unasked is the value of a fact where everything is right.
-const unasked = "anything"
+// unchecked is the value of a fact where everything is right.
+const unchecked = "anything"
 
 const truthPrefix = "truth: "
 
@@ -56,7 +56,7 @@ func (t truth) denies(w *World, obj *unstructured.Unstructured, what string) err
 	case len(path) > 1:
 		got = textAt(obj, path...)
 	}
-	if want := t.want(w, obj); want != got && want != unasked {
+	if want := t.want(w, obj); want != got && want != unchecked {
 		name := obj.GetNamespace() + "/" + obj.GetName()
 		return fmt.Errorf("%s %s has %q and not %q: %s", obj.GetKind(), name, got, want, messages(obj))
 	}

@@ -17,8 +17,8 @@ import (
 
 // Names of the invariants about the events that the reconcilers record.
 const (
-	toldOnce = truthPrefix + "a process does not record an event twice while nobody else writes"
-	toldTrue = truthPrefix + "an event that something was done is recorded when it was"
+	recordedOnce  = truthPrefix + "a process does not record an event twice while nobody else writes"
+	recordedTruly = truthPrefix + "an event that something was done is recorded when it was"
 )
 
 // recorder takes the events that the reconcilers of a process record.
@@ -30,19 +30,19 @@ func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string,
 	w, text := p.world, fmt.Sprintf(note, args...)
 	key := fmt.Sprintln(obj.GetUID(), reason, text)
 	looks := w.habits != nil && obj.GetObjectKind().GroupVersionKind().Kind == "Machine" // each look may find something else
-	if p.told[key] && !looks && !isAttempt(reason) {
-		w.fail(toldOnce, fmt.Errorf("%s %s: %s", reason, obj.GetName(), text))
+	if p.recorded[key] && !looks && !isAttempt(reason) {
+		w.fail(recordedOnce, fmt.Errorf("%s %s: %s", reason, obj.GetName(), text))
 	}
-	p.told[key] = w.calm || !w.isPruned(obj) // what could not be stored is found again
+	p.recorded[key] = w.calm || !w.isPruned(obj) // what could not be stored is found again
 	if refused, is := strings.CutPrefix(text, "Failed to create Machines: "); is {
 		p.refused[obj.GetUID()] = refused
 	}
 	if p.began >= w.backups.event { // a backup that is restored undoes what a pass has done
-		w.fail(toldTrue, w.denies(obj.GetNamespace(), reason, text))
+		w.fail(recordedTruly, w.denies(obj.GetNamespace(), reason, text))
 	}
 }
 
-// isAttempt reports whether an event is about an attempt: that it has failed, or what a user has asked for.
+// isAttempt reports whether an event is about an attempt: that it has failed, or what a user has requested.
 func isAttempt(reason string) bool {
 	return strings.HasPrefix(reason, "Failed") || strings.Contains(reason, "Rollback")
 }
@@ -72,14 +72,14 @@ func (p *process) endsRefusals(obj *unstructured.Unstructured, removed bool) {
 	switch status, _, message := conditionOf(obj, contract.ConditionRemediationAllowed); {
 	case removed && isAmong("Machine Node", obj):
 		for key := range p.over {
-			delete(p.told, key)
+			delete(p.recorded, key)
 		}
 		clear(p.over)
 	case obj.GetKind() == checkKind && status == isTrue(false):
 		delete(p.over, fmt.Sprintf("%s %s %s\n", obj.GetUID(), remediation.ReasonRemediationRestricted, message))
 	case obj.GetKind() == checkKind && status == isTrue(true):
 		refusal := fmt.Sprintf("%s %s ", obj.GetUID(), remediation.ReasonRemediationRestricted)
-		for key := range p.told {
+		for key := range p.recorded {
 			if strings.HasPrefix(key, refusal) && key != refusal+message+"\n" {
 				p.over[key] = true
 			}
@@ -90,11 +90,11 @@ func (p *process) endsRefusals(obj *unstructured.Unstructured, removed bool) {
 // finds is called for what a process may find: a write, and its event. After that of another one, it may record an event again.
 func (p *process) finds(obj *unstructured.Unstructured) {
 	if p.world.by[obj.GetResourceVersion()] != p {
-		clear(p.told)
+		clear(p.recorded)
 	}
 }
 
-// denies returns what is not as an event says.
+// denies returns what differs from the text of an event.
 func (w *World) denies(namespace, reason, note string) error {
 	for _, word := range words(note) {
 		gone := map[string][]*unstructured.Unstructured{
@@ -160,7 +160,7 @@ func completes(w *World, e Write) error {
 	for _, child := range w.Objects(kind) {
 		owner := metav1.GetControllerOf(child) // that of a copy may be in another namespace, where an owner is none
 		if owner != nil && owner.UID == e.After.GetUID() && child.GetNamespace() == e.After.GetNamespace() {
-			return fmt.Errorf("%s %s goes, and %s %s is there", e.After.GetKind(), e.After.GetName(), kind, child.GetName())
+			return fmt.Errorf("%s %s is deleted, and %s %s is there", e.After.GetKind(), e.After.GetName(), kind, child.GetName())
 		}
 	}
 	return nil

@@ -75,7 +75,7 @@ func nodeUIDOf(w *World, m *unstructured.Unstructured) string {
 	if node := w.nodeOf(m); node != nil {
 		return string(node.GetUID())
 	}
-	return unasked
+	return unchecked
 }
 
 func addressesIn(i cloud.Instance) string {
@@ -91,7 +91,7 @@ func addressesIn(i cloud.Instance) string {
 
 func domainIn(i cloud.Instance) string { return i.FailureDomain }
 
-// infrastructureReady is what the cloud says of the instance, or the infrastructure object of it.
+// infrastructureReady is what the cloud reports of the instance, or the infrastructure object of it.
 func infrastructureReady(w *World, m *unstructured.Unstructured) string {
 	if w.provided != nil {
 		return w.readyOfPart(m, partGVK().Kind, "provisioned", "spec", "infrastructureRef", "name")
@@ -137,7 +137,7 @@ func isUnready(w *World, m *unstructured.Unstructured) string {
 // healthOf is what a check has to find; without a check, the condition is whatever a check that is gone has left.
 func healthOf(w *World, m *unstructured.Unstructured) string {
 	if !w.isChecked(m) {
-		return unasked
+		return unchecked
 	}
 	return isTrue(!has(m, remediate) && nodeReady(w, m) == isTrue(true))
 }
@@ -147,7 +147,7 @@ func remediationOf(w *World, m *unstructured.Unstructured) string {
 	if healthOf(w, m) == isTrue(true) {
 		return ""
 	}
-	return unasked
+	return unchecked
 }
 
 // readiness is that of a Machine; one in deletion is not ready after a quarter of an hour.
@@ -167,7 +167,7 @@ func availability(w *World, m *unstructured.Unstructured) string {
 func upToDate(w *World, m *unstructured.Unstructured) string {
 	deployment := w.controllerOf(w.controllerOf(m, "MachineSet"), "MachineDeployment")
 	if deployment == nil || w.ownerOf(m) == nil || has(deployment, contract.PausedAnnotation) {
-		return unasked
+		return unchecked
 	}
 	return isTrue(!w.ownerOf(m).isOutdated(m))
 }
@@ -189,7 +189,7 @@ func machineNameOf(w *World, node *unstructured.Unstructured) string {
 	if m := w.withID("Machine", providerIDIn(node)); m != nil {
 		return m.GetName()
 	}
-	return unasked
+	return unchecked
 }
 
 // outdatedTaint is the taint of a Node whose Machine is of an old revision.
@@ -232,7 +232,7 @@ func ofMachines(is fact) fact {
 
 // currency is whether a Machine is up to date; one without a deployment has the condition or does not.
 func currency(w *World, m *unstructured.Unstructured) string {
-	if status := upToDate(w, m); status != unasked {
+	if status := upToDate(w, m); status != unchecked {
 		return status
 	}
 	return cmp.Or(statusOf(m, contract.ConditionUpToDate), "Unknown")
@@ -245,7 +245,7 @@ func compares(fewer, asMany, more string) fact {
 	}
 }
 
-// hasEnough compares the available Machines of a deployment with those that its strategy wants.
+// hasEnough compares the available Machines of a deployment with those that its strategy requires.
 func hasEnough(w *World, d *unstructured.Unstructured) string {
 	_, most := w.ownerOf(d).bounds(int(replicasIn(d)))
 	return isTrue(len(w.machinesOf(d, readiness)) >= int(replicasIn(d))-most)

@@ -20,7 +20,7 @@ const DrainsFirst = "an instance goes only after its drain, the limit of it, or 
 
 // takesPod reports whether a process takes a Pod away with a write.
 func takesPod(w *World, e Write) bool {
-	return w.acting != nil && e.After.GetKind() == "Pod" && e.Before != nil && goes(e)
+	return w.acting != nil && e.After.GetKind() == "Pod" && e.Before != nil && isDeletion(e)
 }
 
 func evictsOwnPods(w *World, e Write) error {
@@ -43,19 +43,19 @@ func (w *World) revived(p *process, m *unstructured.Unstructured) bool {
 	return w.backups.restored && (w.Now().Sub(w.backups.ended) < time.Minute || shown != nil && shown.GetDeletionTimestamp() != nil)
 }
 
-// keepsBudgets counts anew. While the controller of budgets is behind, only what the status says can be kept.
+// keepsBudgets counts anew. While the controller of budgets is behind, only the numbers in the status can be kept.
 func keepsBudgets(w *World, e Write) error {
 	if !takesPod(w, e) || w.apps.before == nil || !isReady(e.Before) {
 		return nil
 	}
 	if allowed := w.apps.before.Status.DisruptionsAllowed; allowed <= 0 {
-		return fmt.Errorf("%s goes, and the budget allows %d disruptions", e.After.GetName(), allowed)
+		return fmt.Errorf("%s is deleted, and the budget allows %d disruptions", e.After.GetName(), allowed)
 	}
 	left := len(slices.DeleteFunc(w.Objects("Pod"), func(p *unstructured.Unstructured) bool {
 		return p.GetDeletionTimestamp() != nil || !isReady(p)
 	}))
-	if wants := w.apps.budget.wants; w.apps.current && left < wants {
-		return fmt.Errorf("%s goes, %d healthy Pods are left, and the budget wants %d", e.After.GetName(), left, wants)
+	if least := w.apps.budget.healthy; w.apps.current && left < least {
+		return fmt.Errorf("%s is deleted, %d healthy Pods are left, and the budget requires %d", e.After.GetName(), left, least)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (w *World) holderOf(i cloud.Instance) (machine *unstructured.Unstructured) 
 func (w *World) drained(p *process, i cloud.Instance) error {
 	machine, node := w.holderOf(i), w.withID("Node", i.ProviderID)
 	if w.apps == nil || node == nil || machine == nil || w.habits.hidesNode(i.Token) || w.overLimit(p, i) ||
-		w.isLate(machine, node) || !knows(p, machine, node.GetUID(), i.ProviderID) {
+		w.isLate(machine, node) || !isVisible(p, machine, node.GetUID(), i.ProviderID) {
 		return nil
 	}
 	return w.emptied(p, node, drainedIn(recordOf(machine)) == node.GetUID())
@@ -162,9 +162,9 @@ func (w *World) overLimit(p *process, i cloud.Instance) bool {
 	})
 }
 
-// knows reports whether a process can know of the Node: it is recorded, or in its cache. A provider that has failed does not name the
-// instance of an object that was restored, and then nothing says whose the Node is.
-func knows(p *process, m *unstructured.Unstructured, uid types.UID, id string) bool {
+// isVisible reports whether a process can find the Node: it is recorded, or in its cache. A provider that has failed does not name the
+// instance of an object that was restored, and then nothing records whose the Node is.
+func isVisible(p *process, m *unstructured.Unstructured, uid types.UID, id string) bool {
 	w, recorded := p.world, textAt(m, "status", "nodeRef", "uid") == string(uid)
 	nameless := w.provided != nil && providerIDIn(m) == "" && providerIDIn(w.refsOf(m)[0]) == ""
 	is := func(node *corev1.Node) bool { return node.UID == uid }
@@ -180,5 +180,5 @@ func excused(p *process, node *corev1.Node, pod *unstructured.Unstructured) bool
 	for _, other := range p.world.processes { // it may have finished the drain
 		now = now.Add(max(0, other.skew-p.skew))
 	}
-	return silent && pod.GetDeletionTimestamp() != nil && now.Sub(since) >= after && now.Sub(p.world.apps.asked[pod.GetUID()]) >= skip
+	return silent && pod.GetDeletionTimestamp() != nil && now.Sub(since) >= after && now.Sub(p.world.apps.deletedAt[pod.GetUID()]) >= skip
 }

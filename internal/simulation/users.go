@@ -24,7 +24,7 @@ func (w *World) patch(ctx context.Context, obj *unstructured.Unstructured, body 
 func (w *World) patchAs(ctx context.Context, who string, obj *unstructured.Unstructured, body string) {
 	if body != "" {
 		err := patchTo(ctx, w.clientOf(obj), obj.DeepCopy(), body)
-		w.note(who, "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, said(err))
+		w.note(who, "patch "+obj.GetKind()+" "+obj.GetName()+" "+body, textOf(err))
 	}
 }
 
@@ -33,20 +33,20 @@ func jsonOf(v any) string {
 	return string(text)
 }
 
-// scaled wants another number of Machines: often none, and often as many as before.
+// scaled sets another number of Machines: often none, and often as many as before.
 func (o *owner) scaled() string {
 	n, pool := o.world.choices.pick(6), o.world.pool
 	if o.kind == poolKind && n > 3 {
 		n = 0 // a pool at zero is a case of its own
 	}
 	if o.kind == poolKind && pool.elsewhere {
-		pool.wanted = n // the provider scales, as something else wants
+		pool.wanted = n // the provider scales, for a reason of its own
 		return ""
 	}
 	return patchOf(n, "spec", "replicas")
 }
 
-// rolledOutOrBack wants a new revision, or one of before.
+// rolledOutOrBack sets a new revision, or one of before.
 func (o *owner) rolledOutOrBack() string { return o.rolledOut(o.world.choices.pick(o.revision + 2)) }
 
 func (o *owner) rolledOut(next int) string {
@@ -64,12 +64,12 @@ func (o *owner) rolledOut(next int) string {
 	return patchOf(map[string]any{"metadata": map[string]any{"labels": labels}, "spec": spec}, "spec", "template")
 }
 
-// rolledBack wants the template of an earlier revision, or of the one before.
+// rolledBack requests the template of an earlier revision, or of the one before.
 func (o *owner) rolledBack() string {
 	return annotate(contract.RollbackToAnnotation, fmt.Sprint(o.world.choices.pick(o.revision+1)))
 }
 
-// rolledOutAfter wants new Machines although the template stays: now, in a minute, or not any more.
+// rolledOutAfter requests new Machines although the template stays: now, in a minute, or not any more.
 func (o *owner) rolledOutAfter() string {
 	after := any(o.world.Now().Add(time.Duration(o.world.choices.pick(2)) * time.Minute).UTC().Format(time.RFC3339))
 	if o.world.choices.pick(4) == 0 {
@@ -78,12 +78,12 @@ func (o *owner) rolledOutAfter() string {
 	return patchOf(after, "spec", "rollout", "after")
 }
 
-// pausedOrNot holds a rollout up, or lets it go on.
+// pausedOrNot pauses a rollout, or continues it.
 func (o *owner) pausedOrNot() string {
 	return patchOf(textAt(o.stored(), "spec", "paused") != "true", "spec", "paused")
 }
 
-// withoutTemplates wants a revision whose templates do not exist.
+// withoutTemplates sets a revision whose templates do not exist.
 func (o *owner) withoutTemplates() string {
 	if !o.world.parts {
 		return ""
@@ -113,7 +113,7 @@ func (o *owner) autoscaled() string {
 	return ""
 }
 
-// isYoung reports whether a Machine has not recorded its instance, or one of the leaders does not see its Node: the hardest to end.
+// isYoung reports whether a Machine has not recorded its instance, or one of the leaders has no such Node in its cache: the hardest to end.
 func (w *World) isYoung(m *unstructured.Unstructured) bool {
 	node := w.nodeOf(m)
 	for i, p := range w.processes {
@@ -132,9 +132,9 @@ func (w *World) ours() (all []*unstructured.Unstructured) {
 	return all
 }
 
-// goesOn is the person who has every process cache all objects once the faults have stopped, takes every pause and every hook away, lets
-// rollouts go on, creates what templates are missing and names the right cluster.
-func (w *World) goesOn(ctx context.Context) {
+// unpauses is the person who has every process cache all objects once the faults have stopped, takes every pause and every hook away,
+// continues rollouts, creates what templates are missing and names the right cluster.
+func (w *World) unpauses(ctx context.Context) {
 	if w.narrow != nil {
 		w.narrowTo([2]bool{})
 	}

@@ -27,7 +27,7 @@ import (
 type change struct {
 	object  *unstructured.Unstructured
 	removed bool
-	// bookmark: the watch has come as far as the object, and says nothing about it.
+	// bookmark: the watch has come as far as the object, and the object has not changed for it.
 	bookmark bool
 }
 
@@ -38,7 +38,7 @@ type view struct {
 
 	kinds   map[schema.GroupKind]*viewed
 	indexes map[string]client.IndexerFunc // by kind and name
-	indexed map[indexedBy][]string        // what the indexes say of objects, which never change
+	indexed map[indexedBy][]string        // the values in the indexes of objects, which never change
 }
 
 type indexedBy struct {
@@ -97,7 +97,7 @@ func (k *viewed) deliver() change {
 	default:
 		k.objects[key] = e.object
 	}
-	k.tell(before, k.objects[key])
+	k.notify(before, k.objects[key])
 	return e
 }
 
@@ -110,11 +110,11 @@ func (k *viewed) list(all []*unstructured.Unstructured, version string) {
 		k.objects[client.ObjectKeyFromObject(obj)] = obj
 	}
 	for _, obj := range sorted(before) {
-		k.tell(obj, k.objects[client.ObjectKeyFromObject(obj)])
+		k.notify(obj, k.objects[client.ObjectKeyFromObject(obj)])
 	}
 	for _, obj := range k.sorted() {
 		if before[client.ObjectKeyFromObject(obj)] == nil {
-			k.tell(nil, obj)
+			k.notify(nil, obj)
 		}
 	}
 }

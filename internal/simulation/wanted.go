@@ -44,14 +44,14 @@ func (w *World) missing(ctx context.Context) string {
 	return cmp.Or(w.unwell(), w.leaks())
 }
 
-// missing returns what is not as the owner wants it.
+// missing returns what differs from the spec of the owner.
 func (o *owner) missing() string {
 	if o.kind == poolKind {
 		return o.world.missingOfPool()
 	}
 	owned := o.owned()
-	if after, asked := o.rolloutAfter(); asked && after.After(o.world.Now()) {
-		return "the time for which a rollout is asked for is to come"
+	if after, found := o.rolloutAfter(); found && after.After(o.world.Now()) {
+		return "the time for which a rollout is requested is to come"
 	}
 	for _, m := range owned {
 		if !isAvailable(m) {
@@ -59,11 +59,11 @@ func (o *owner) missing() string {
 				textAt(m, "status", "phase"), messages(m))
 		}
 		if o.deploys() && o.isOutdated(m) {
-			return fmt.Sprintf("Machine %s has the version %s, and not that of %s: %s", m.GetName(), versionOf(m), o.name, o.said())
+			return fmt.Sprintf("Machine %s has the version %s, and not that of %s: %s", m.GetName(), versionOf(m), o.name, o.messages())
 		}
 	}
 	if len(owned) != o.desired() {
-		return fmt.Sprintf("%d Machines of %s %s are Running of %d: %s", len(owned), o.kind, o.name, o.desired(), o.said())
+		return fmt.Sprintf("%d Machines of %s %s are Running of %d: %s", len(owned), o.kind, o.name, o.desired(), o.messages())
 	}
 	return ""
 }
@@ -75,15 +75,15 @@ func (o *owner) isOutdated(m *unstructured.Unstructured) bool {
 	if root == nil || controller == nil {
 		return false
 	}
-	after, asked := o.rolloutAfter()
+	after, found := o.rolloutAfter()
 	set := o.world.object("MachineSet", m.GetNamespace(), controller.Name)
 	return versionOf(m) != versionOf(root, "spec", "template") ||
-		asked && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
+		found && set != nil && !after.After(o.world.Now()) && set.GetCreationTimestamp().Time.Before(after) &&
 			scale.ReadStamp(set.GetAnnotations()).After.Before(after)
 }
 
 // rolloutAfter returns the time of spec.rollout.after.
-func (o *owner) rolloutAfter() (after time.Time, asked bool) {
+func (o *owner) rolloutAfter() (after time.Time, found bool) {
 	if root := o.stored(); root != nil {
 		at, err := time.Parse(time.RFC3339, textAt(root, "spec", "rollout", "after"))
 		return at, err == nil
@@ -91,8 +91,8 @@ func (o *owner) rolloutAfter() (after time.Time, asked bool) {
 	return time.Time{}, false
 }
 
-// said returns the messages of the conditions of the owner and its sets.
-func (o *owner) said() string {
+// messages returns those of the conditions of the owner and its sets.
+func (o *owner) messages() string {
 	var text []string
 	for _, obj := range o.world.keepers() {
 		if m := messages(obj); m != "" && o.world.ownerOf(obj) == o {
@@ -113,7 +113,7 @@ func messages(obj *unstructured.Unstructured) string {
 	return strings.Join(text, "; ")
 }
 
-// desired is how many Machines all owners want.
+// desired is how many Machines all owners have to have.
 func (w *World) desired() int {
 	n := 0
 	for _, o := range w.owners {

@@ -68,7 +68,7 @@ func (v *view) nodes() byKey { return v.kinds[nodeKind()].objects }
 const outageWithin = 10 * time.Minute
 
 // wentAtOnce reports whether all Machines of a check went at once, or those of one domain beside others. It finds the plain outages only:
-// each Machine has a Node that stopped being ready within the window, and nothing else can be said of any of them.
+// each Machine has a Node that stopped being ready within the window, and there is no other reason for any of them.
 func wentAtOnce(check *unstructured.Unstructured, domain string, machines, nodes byKey) bool {
 	var at []time.Time
 	others := false
@@ -104,8 +104,8 @@ type place struct {
 	at             time.Time
 }
 
-// sees takes a write.
-func (h *health) sees(w *World, e Write) {
+// observe takes a write.
+func (h *health) observe(w *World, e Write) {
 	kind := e.After.GetKind()
 	switch {
 	case h == nil || w.backups.restores && kind != checkKind:
@@ -114,10 +114,10 @@ func (h *health) sees(w *World, e Write) {
 		if w.acting != nil && h.guards[w.acting].pass.kind == checkKind && h.guards[w.acting].pass.shown != nil {
 			h.finds(&h.guards[w.acting].pass)
 		}
-		h.seesCheck(e.After, w.backups.restores)
+		h.observeCheck(e.After, w.backups.restores)
 		return
 	case kind == "Machine":
-		h.seesMachine(w, e)
+		h.observeMachine(w, e)
 	case kind != "Node":
 		return
 	}
@@ -128,8 +128,8 @@ func (h *health) sees(w *World, e Write) {
 	}
 }
 
-// seesMachine notes the place of a Machine that is marked, until the mark is taken away.
-func (h *health) seesMachine(w *World, e Write) {
+// observeMachine notes the place of a Machine that is marked, until the mark is taken away.
+func (h *health) observeMachine(w *World, e Write) {
 	uid := e.After.GetUID()
 	if !e.Removed && statusOf(e.After, contract.ConditionOwnerRemediated) != "False" {
 		h.places = slices.DeleteFunc(h.places, func(p place) bool { return p.machine == uid })
@@ -138,9 +138,9 @@ func (h *health) seesMachine(w *World, e Write) {
 	}
 }
 
-// seesCheck notes what a ledger has; what one has that is restored counts beside the last one. A check that has lost its ledger does not
-// know the places of Machines that go before its next pass.
-func (h *health) seesCheck(check *unstructured.Unstructured, restored bool) {
+// observeCheck notes what a ledger has; what one has that is restored counts beside the last one. A check that has lost its ledger does not
+// find the places of Machines that go before its next pass.
+func (h *health) observeCheck(check *unstructured.Unstructured, restored bool) {
 	uid := check.GetUID()
 	ledger, known := healthcheck.ParseLedger(check.GetAnnotations()[healthcheck.LedgerAnnotation], uid)
 	switch {
@@ -161,7 +161,7 @@ func (h *health) seesCheck(check *unstructured.Unstructured, restored bool) {
 // placeExpires is after which time a check forgets a place that stays empty.
 const placeExpires = time.Hour
 
-// open are the places of a check that no Machine fills: each Machine fills one that was empty before it was made, as far as clocks say. One
+// open are the places of a check that no Machine fills: each Machine fills one that was empty before it was made, by the clocks. One
 // that the check has found well fills it also when a person takes its labels away: what is in its place is there.
 func (h *health) open(w *World, check *unstructured.Unstructured) (left []place) {
 	free := slices.DeleteFunc(slices.Collect(maps.Values(h.fill)), func(m *unstructured.Unstructured) bool {

@@ -86,7 +86,7 @@ func (w *World) webhookRemoves(what, class string) {
 	}}, what+strings.Join(path, "."))
 }
 
-// admits carries a request out as the webhook lets it.
+// admits carries a request out as the webhook allows it.
 func (w *World) admits(r Request, call func() error) error {
 	h := w.writers.webhook
 	switch {
@@ -95,7 +95,7 @@ func (w *World) admits(r Request, call func() error) error {
 	case h.refuses != nil:
 		return h.refuses
 	case r.stores:
-		clear(w.acting.told) // what a webhook changes, somebody else writes
+		clear(w.acting.recorded) // a change by a webhook is a write of somebody else
 		w.writers.change = h.change
 		defer func() { w.writers.change = nil }()
 	}

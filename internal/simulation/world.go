@@ -81,7 +81,7 @@ type World struct {
 	broken  *BrokenError
 }
 
-// Options say how large a history is. The zero value is ready for use.
+// Options have the size of a history. The zero value is ready for use.
 type Options struct {
 	// Steps are how many things happen before the faults stop, or fewer where they cause a hundred times as many events. Default 150.
 	Steps int
@@ -101,7 +101,7 @@ func servedKinds(kinds []fake.ServedKind) (all []schema.GroupVersionKind) {
 	return append(all, corev1.SchemeGroupVersion.WithKind("Node"))
 }
 
-// others are the other kinds that Objects knows.
+// others are the other kinds of Objects.
 func others() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("Pod"), budgetGVK(),
@@ -210,21 +210,21 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 		}
 		for _, d := range p.drainers() {
 			if obj.GetKind() == "Pod" {
-				d.sees(change{object: obj, removed: removed})
+				d.observe(change{object: obj, removed: removed})
 			}
 		}
 	}
-	w.apps.sees(obj)
+	w.apps.observe(obj)
 	if w.loses(before, obj, removed) {
 		w.misses(obj)
 	}
 	w.belong(obj)
-	w.provided.sees(obj)
+	w.provided.observe(obj)
 	for _, o := range w.owners {
-		o.wants()
+		o.noteDesired()
 	}
-	w.writers.sees(obj, removed)
-	w.health.sees(w, Write{Before: before, After: obj, Removed: removed})
+	w.writers.observe(obj, removed)
+	w.health.observe(w, Write{Before: before, After: obj, Removed: removed})
 	w.leaves(obj, removed)
 	w.isWritten(obj, removed)
 	w.check(Write{Before: before, After: obj, Removed: removed, cluster: in})

@@ -56,7 +56,7 @@ func newWriters() writers {
 	}
 }
 
-// writerDisturbances are the faults of those who write objects beside the library, and not as it wants: webhooks that act on what the
+// writerDisturbances are the faults of those who write objects beside the library, and against it: webhooks that act on what the
 // processes write, for one kind and for a time, people who edit any object that processes cache, and other controllers.
 func writerDisturbances() []disturbance {
 	return []disturbance{
@@ -103,8 +103,8 @@ func (w *World) isFreed(m *unstructured.Unstructured) bool {
 	return w.writers.freed[m.GetUID()] || owner != nil && w.writers.freed[owner.UID]
 }
 
-// sees takes a write.
-func (o *writers) sees(obj *unstructured.Unstructured, removed bool) {
+// observe takes a write.
+func (o *writers) observe(obj *unstructured.Unstructured, removed bool) {
 	if o.first[obj.GetUID()] == nil {
 		o.first[obj.GetUID()] = obj
 	}
@@ -248,7 +248,7 @@ func gitOps(ctx context.Context, w *World) []due {
 			err := w.store.Client().Apply(ctx, client.ApplyConfigurationFromUnstructured(manifest.DeepCopy()), client.ForceOwnership,
 				client.FieldOwner("gitops"))
 			if err != nil || w.version != before {
-				w.note("gitops", "apply "+manifest.GetKind()+" "+manifest.GetName(), said(err))
+				w.note("gitops", "apply "+manifest.GetKind()+" "+manifest.GetName(), textOf(err))
 			}
 		}
 	}}}
@@ -269,7 +269,7 @@ func (w *World) isSlow(p *process, r Request) error {
 		undoing++
 	}
 	more := max(0, undoing-2)
-	name := fmt.Sprint(p.name, " in its life ", p.life, " ", r.Kind, " ", r.Namespace, " ", r.Name) // a new process knows of no fight
+	name := fmt.Sprint(p.name, " in its life ", p.life, " ", r.Kind, " ", r.Namespace, " ", r.Name) // a new process has no record of a fight
 	key := fmt.Sprint(name, more)
 	if w.writers.sent[key] == nil {
 		w.writers.sent[key] = rate.NewLimiter(1, burst<<more+1)
