@@ -51,9 +51,6 @@ type Driver struct {
 
 // NewDriver returns a cloud without instances.
 func NewDriver(o DriverOptions) *Driver {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	d := &Driver{token: o.Token, calls: map[cloud.Operation]int{}}
 	d.memory = memory{zones: o.Zones, instances: map[string]*cloudInstance{}, made: map[string]int{}}
 	d.cloud = cloud.Of(&d.memory, Unreliable(UnreliableOptions{

@@ -58,13 +58,9 @@ func (g *collector) withUID(ref metav1.OwnerReference) *record {
 	return nil
 }
 
-func (g *collector) dependents(uid types.UID) []*record {
-	var out []*record
-	for rec := range g.owned[uid] {
-		out = append(out, rec)
-	}
-	slices.SortFunc(out, compareRecords)
-	return out
+// dependents returns the objects with an owner, sorted.
+func (s *Store) dependents(owner types.UID) []*record {
+	return slices.SortedFunc(maps.Keys(s.owned[owner]), compareRecords)
 }
 
 // owner returns the object of a reference, nil if it is gone or was replaced. known is false if its kind is not served, because unknown

@@ -53,14 +53,10 @@ func (w *workloads) sync(key objectKey) time.Duration {
 
 // controlled returns the objects of a kind whose controller is uid, sorted.
 func (s *Store) controlled(gk schema.GroupKind, uid types.UID) []*record {
-	var out []*record
-	for rec := range s.owned[uid] {
-		if ref := metav1.GetControllerOf(rec.meta()); rec.kind.GroupKind == gk && ref != nil && ref.UID == uid {
-			out = append(out, rec)
-		}
-	}
-	slices.SortFunc(out, func(a, b *record) int { return compareKeys(a.key, b.key) })
-	return out
+	return slices.DeleteFunc(s.dependents(uid), func(rec *record) bool {
+		ref := metav1.GetControllerOf(rec.meta())
+		return rec.kind.GroupKind != gk || ref == nil || ref.UID != uid
+	})
 }
 
 func (w *workloads) syncReplicaSet(rec *record) {

@@ -58,9 +58,7 @@ const poolPoll = 100 * time.Millisecond
 // SetupWithManager adds the provider to a manager. The CRD of its kind must be installed.
 func (i *PoolInfrastructure) SetupWithManager(mgr ctrl.Manager) error {
 	i.Contract = cmp.Or(i.Contract, contract.V1Beta2)
-	if i.Owner.Empty() {
-		i.Owner = MachinePoolGVK()
-	}
+	i.Owner = cmp.Or(i.Owner, MachinePoolGVK())
 	if i.Node == nil {
 		i.Node = Node
 	}

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,12 +61,8 @@ const providerFinalizer = "fake.machinist.dev/provider"
 func (p *provider) setup(mgr ctrl.Manager) error {
 	p.client = mgr.GetClient()
 	p.since = map[types.UID]map[string]time.Time{}
-	if p.Machine.Empty() {
-		p.Machine = MachineGVK()
-	}
-	if p.Name == "" {
-		p.Name = strings.ToLower(p.gvk.Kind) + "-" + p.gvk.Version
-	}
+	p.Machine = cmp.Or(p.Machine, MachineGVK())
+	p.Name = cmp.Or(p.Name, strings.ToLower(p.gvk.Kind)+"-"+p.gvk.Version)
 	return ctrl.NewControllerManagedBy(mgr).Named(p.Name).For(empty(p.gvk)).
 		Watches(empty(p.Machine), handler.EnqueueRequestsFromMapFunc(p.fromOwner)).Complete(p)
 }

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -72,8 +73,8 @@ type Store struct {
 // cannot be served (see Register), every request fails with that error as a connection failure.
 func NewStore(o Options) *Store {
 	s := &Store{
-		scheme:    o.Scheme,
-		clock:     o.Clock,
+		scheme:    cmp.Or(o.Scheme, clientgoscheme.Scheme),
+		clock:     cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{}),
 		lag:       o.CacheLagFunc,
 		onEvent:   o.OnEvent,
 		admit:     o.Admit,
@@ -83,12 +84,6 @@ func NewStore(o Options) *Store {
 		owned:     map[types.UID]map[*record]struct{}{},
 		podsOn:    map[string]map[types.NamespacedName]*record{},
 		listeners: map[*listener]struct{}{},
-	}
-	if s.scheme == nil {
-		s.scheme = clientgoscheme.Scheme
-	}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
 	}
 	if s.admit == nil {
 		s.admit = func(*unstructured.Unstructured) {}
@@ -131,18 +126,11 @@ func (s *Store) config(lagged bool) *rest.Config {
 // ManagerOptions sets the options of a manager over the store that the caller did not set: the scheme, metrics and health servers that do
 // not listen, and queues that end with the manager.
 func (s *Store) ManagerOptions(o ctrl.Options) ctrl.Options {
-	if o.Scheme == nil {
-		o.Scheme = s.scheme
-	}
-	if o.Metrics.BindAddress == "" {
-		o.Metrics.BindAddress = "0"
-	}
-	if o.HealthProbeBindAddress == "" {
-		o.HealthProbeBindAddress = "0"
-	}
-	if o.Controller.UsePriorityQueue == nil {
-		o.Controller.UsePriorityQueue = new(false) // it can hang when it is shut down: kubernetes-sigs/controller-runtime#3538
-	}
+	o.Scheme = cmp.Or(o.Scheme, s.scheme)
+	o.Metrics.BindAddress = cmp.Or(o.Metrics.BindAddress, "0")
+	o.HealthProbeBindAddress = cmp.Or(o.HealthProbeBindAddress, "0")
+	// A priority queue can hang when it is shut down: kubernetes-sigs/controller-runtime#3538.
+	o.Controller.UsePriorityQueue = cmp.Or(o.Controller.UsePriorityQueue, new(false))
 	return o
 }
 

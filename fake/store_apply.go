@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -120,10 +121,7 @@ func (s *Store) track(c change, u *unstructured.Unstructured, current *record, m
 	if len(before) == 0 {
 		return
 	}
-	v := c.view
-	if v == nil {
-		v = c.kind.first
-	}
+	v := cmp.Or(c.view, c.kind.first)
 	manager, err := s.fieldManager(v, c.status)
 	if err != nil {
 		return // its schema was parsed at the first apply
@@ -131,11 +129,7 @@ func (s *Store) track(c change, u *unstructured.Unstructured, current *record, m
 	live := &unstructured.Unstructured{Object: current.copy()}
 	live.SetGroupVersionKind(v.gvk)
 	u.SetGroupVersionKind(v.gvk)
-	name := c.manager
-	if name == "" {
-		name = loopsManager
-	}
-	if out, ok := manager.UpdateNoErrors(live, u, name).(*unstructured.Unstructured); ok {
+	if out, ok := manager.UpdateNoErrors(live, u, cmp.Or(c.manager, loopsManager)).(*unstructured.Unstructured); ok {
 		u.Object = out.Object
 	}
 	delete(u.Object, "apiVersion")

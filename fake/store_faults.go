@@ -126,11 +126,5 @@ func (s *Store) ResetRequests() {
 
 // CountRequests counts the requests that a predicate matches.
 func (s *Store) CountRequests(match func(Request) bool) int {
-	n := 0
-	for _, r := range s.Requests() {
-		if match(r) {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(s.Requests(), func(r Request) bool { return !match(r) }))
 }

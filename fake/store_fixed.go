@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -92,16 +93,14 @@ func validatePodSpec(is, was map[string]any) field.ErrorList {
 
 func validateTolerations(after, before []map[string]any) field.ErrorList {
 	for _, old := range before {
-		kept := false
-		for _, toleration := range after {
+		if !slices.ContainsFunc(after, func(toleration map[string]any) bool {
 			same := maps.Clone(old)
 			delete(same, "tolerationSeconds")
 			if seconds, has := toleration["tolerationSeconds"]; has {
 				same["tolerationSeconds"] = seconds
 			}
-			kept = kept || reflect.DeepEqual(same, toleration)
-		}
-		if !kept {
+			return reflect.DeepEqual(same, toleration)
+		}) {
 			return field.ErrorList{field.Forbidden(field.NewPath("spec", "tolerations"),
 				"existing toleration can not be modified except its tolerationSeconds")}
 		}
@@ -110,13 +109,9 @@ func validateTolerations(after, before []map[string]any) field.ErrorList {
 }
 
 func validateGates(after, before []map[string]any) field.ErrorList {
-	known := map[any]bool{}
-	for _, gate := range before {
-		known[gate["name"]] = true
-	}
 	var errs field.ErrorList
 	for i, gate := range after {
-		if !known[gate["name"]] {
+		if !slices.ContainsFunc(before, func(old map[string]any) bool { return old["name"] == gate["name"] }) {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates").Index(i).Child("name"),
 				fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%v'", gate["name"])))
 		}

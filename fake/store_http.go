@@ -105,14 +105,13 @@ func (s *Store) answer(req *http.Request, c *call) (*http.Response, error) {
 }
 
 func (s *Store) fail(req *http.Request, c *call, err error) (*http.Response, error) {
+	var resp *http.Response
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		resp := failure(req, err)
+		resp, err = failure(req, err), nil
 		c.Code = resp.StatusCode
-		s.requests.add(c.Request)
-		return resp, nil
 	}
 	s.requests.add(c.Request)
-	return nil, err
+	return resp, err
 }
 
 // parse reads verb, kind, namespace and name from a request. The caller holds the lock.

@@ -3,6 +3,7 @@ package fake
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -179,11 +180,7 @@ func (s *Store) unregister(gk schema.GroupKind) {
 		w.end()
 	}
 	delete(s.registry.kinds, gk)
-	for gvr, v := range s.registry.views {
-		if v.kind == k {
-			delete(s.registry.views, gvr)
-		}
-	}
+	maps.DeleteFunc(s.registry.views, func(_ schema.GroupVersionResource, v *view) bool { return v.kind == k })
 }
 
 // isCRD reports whether objects of the kind are CustomResourceDefinitions.

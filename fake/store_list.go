@@ -39,20 +39,21 @@ var selectable = map[string][]string{
 	},
 }
 
-func newSelection(v *view, namespace, name string, query url.Values) (*selection, error) {
-	sel := &selection{view: v, namespace: namespace}
+// selection returns what a call selects.
+func (c *call) selection() (*selection, error) {
+	sel := &selection{view: c.view, namespace: c.Namespace, metadata: c.metadata}
 	var err error
-	if sel.labels, err = labels.Parse(query.Get("labelSelector")); err != nil {
+	if sel.labels, err = labels.Parse(c.query.Get("labelSelector")); err != nil {
 		return nil, apierrors.NewBadRequest("invalid label selector: " + err.Error())
 	}
-	if sel.fields, err = fields.ParseSelector(query.Get("fieldSelector")); err != nil {
+	if sel.fields, err = fields.ParseSelector(c.query.Get("fieldSelector")); err != nil {
 		return nil, apierrors.NewBadRequest("invalid field selector: " + err.Error())
 	}
-	if name != "" {
-		sel.fields = fields.AndSelectors(sel.fields, fields.OneTermEqualSelector("metadata.name", name))
+	if c.Name != "" {
+		sel.fields = fields.AndSelectors(sel.fields, fields.OneTermEqualSelector("metadata.name", c.Name))
 	}
 	for _, r := range sel.fields.Requirements() {
-		if !supportsField(v.kind, r.Field) {
+		if !supportsField(c.view.kind, r.Field) {
 			return nil, apierrors.NewBadRequest("field label not supported: " + r.Field)
 		}
 	}
@@ -110,13 +111,7 @@ func (s *Store) records(sel *selection) []*record {
 	} else {
 		candidates = sel.view.all(sel.namespace)
 	}
-	out := candidates[:0]
-	for _, rec := range candidates {
-		if sel.matches(rec) {
-			out = append(out, rec)
-		}
-	}
-	return out
+	return slices.DeleteFunc(candidates, func(rec *record) bool { return !sel.matches(rec) })
 }
 
 // list answers a list request with JSON: the whole selection, or one page of it.

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -110,23 +111,20 @@ func splice(fields string, body []byte) []byte {
 func (k *kind) all(namespace string) []*record {
 	var out []*record
 	for ns, names := range k.objects {
-		if namespace != "" && ns != namespace {
-			continue
-		}
-		for _, rec := range names {
-			out = append(out, rec)
+		if namespace == "" || ns == namespace {
+			out = slices.AppendSeq(out, maps.Values(names))
 		}
 	}
-	slices.SortFunc(out, func(a, b *record) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(out, compareByKey)
 	return out
 }
 
 func compareKeys(a, b types.NamespacedName) int {
-	if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Name, b.Name)
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
+
+// compareByKey orders records of one kind.
+func compareByKey(a, b *record) int { return compareKeys(a.key, b.key) }
 
 func (k *kind) get(key types.NamespacedName) *record { return k.objects[key.Namespace][key.Name] }
 
@@ -309,10 +307,5 @@ func nodeOf(rec *record) string {
 }
 
 func (s *Store) podsOnNode(node string) []*record {
-	var out []*record
-	for _, rec := range s.podsOn[node] {
-		out = append(out, rec)
-	}
-	slices.SortFunc(out, func(a, b *record) int { return compareKeys(a.key, b.key) })
-	return out
+	return slices.SortedFunc(maps.Values(s.podsOn[node]), compareByKey)
 }

@@ -114,6 +114,6 @@ func (sel *selection) past(now []*record, version uint64) ([]*record, bool) {
 			out = append(out, rec)
 		}
 	}
-	slices.SortFunc(out, func(a, b *record) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(out, compareByKey)
 	return out, true
 }

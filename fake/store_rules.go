@@ -2,6 +2,7 @@ package fake
 
 import (
 	"encoding/base64"
+	"maps"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,9 @@ func prepareCreate(k *kind, u *unstructured.Unstructured) {
 	}
 	switch k.GroupKind {
 	case podKind:
-		preparePod(u)
+		set(u, "Pending", "status", "phase")
+		set(u, "BestEffort", "status", "qosClass")
+		defaultPod(u)
 	case nodeKind:
 		addTaint(u, corev1.TaintNodeNotReady)
 	case secretKind:
@@ -44,12 +47,6 @@ func prepareCreate(k *kind, u *unstructured.Unstructured) {
 	case deploymentKind, replicaSetKind:
 		setDefault(u, int64(1), "spec", "replicas")
 	}
-}
-
-func preparePod(u *unstructured.Unstructured) {
-	set(u, "Pending", "status", "phase")
-	set(u, "BestEffort", "status", "qosClass")
-	defaultPod(u)
 }
 
 func defaultPod(u *unstructured.Unstructured) {
@@ -113,21 +110,10 @@ func changesGeneration(k *kind, u *unstructured.Unstructured, current *record) b
 		return !reflect.DeepEqual(u.Object["spec"], current.content["spec"]) ||
 			k.GroupKind == deploymentKind && !reflect.DeepEqual(u.GetAnnotations(), current.meta().GetAnnotations())
 	}
-	return !sameExceptMetadata(u.Object, current.content)
-}
-
-func sameExceptMetadata(a, b map[string]any) bool {
-	for field := range a {
-		if _, ok := b[field]; !ok {
-			return false
-		}
-	}
-	for field := range b {
-		if field != "metadata" && !reflect.DeepEqual(a[field], b[field]) {
-			return false
-		}
-	}
-	return true
+	is, was := maps.Clone(u.Object), maps.Clone(current.content)
+	delete(is, "metadata")
+	delete(was, "metadata")
+	return !reflect.DeepEqual(is, was)
 }
 
 // onlyFrom restores all fields except the given ones.

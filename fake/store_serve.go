@@ -71,11 +71,10 @@ func (c *call) listOptions() (internalversion.ListOptions, error) {
 }
 
 func (s *Store) serveList(req *http.Request, c *call) (*http.Response, error) {
-	sel, err := newSelection(c.view, c.Namespace, c.Name, c.query)
+	sel, err := c.selection()
 	if err != nil {
 		return nil, err
 	}
-	sel.metadata = c.metadata
 	if c.query.Has("resourceVersionMatch") || c.query.Has("sendInitialEvents") { // other combinations are always valid
 		if _, err := c.listOptions(); err != nil {
 			return nil, err
@@ -86,11 +85,10 @@ func (s *Store) serveList(req *http.Request, c *call) (*http.Response, error) {
 }
 
 func (s *Store) serveWatch(req *http.Request, c *call) (*http.Response, error) {
-	sel, err := newSelection(c.view, c.Namespace, c.Name, c.query)
+	sel, err := c.selection()
 	if err != nil {
 		return nil, err
 	}
-	sel.metadata = c.metadata
 	o, err := c.listOptions()
 	if err != nil {
 		return nil, err
@@ -233,7 +231,7 @@ func (s *Store) writeDeleteAll(c *call) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	sel, err := newSelection(c.view, c.Namespace, "", c.query)
+	sel, err := c.selection()
 	if err != nil {
 		return 0, nil, err
 	}

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,19 +24,9 @@ type event struct {
 }
 
 // before returns the stored record before the event; nil for a creation.
-func (e event) before() *record {
-	if e.removed != nil {
-		return e.removed
-	}
-	return e.previous
-}
+func (e event) before() *record { return cmp.Or(e.removed, e.previous) }
 
-func (e event) record() *record {
-	if e.current != nil {
-		return e.current
-	}
-	return e.previous
-}
+func (e event) record() *record { return cmp.Or(e.current, e.previous) }
 
 // listener is called for every event with the store locked, so it must return quickly.
 type listener struct{ notify func(event) }

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -49,9 +50,7 @@ func LoseEvery(n int) func(cloud.Operation, cloud.Request) error {
 // Unreliable returns a Decorator that adds the behavior of a cloud, as in fake.Driver, to a Driver that creates real instances at once.
 // Pass it to provider.Of first, next to the Driver.
 func Unreliable(o UnreliableOptions) cloud.Decorator {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{})
 	return func(c cloud.Calls) cloud.Calls {
 		u := &unreliable{options: o, driver: c, limiter: rate.NewLimiter(rate.Inf, 0), known: map[string]*observed{}}
 		if o.PerSecond > 0 {
