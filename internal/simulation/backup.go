@@ -64,7 +64,12 @@ func (w *World) restores(ctx context.Context) {
 func (w *World) crosses(e Write) bool {
 	is := w.acting != nil && w.acting.began < w.backups.event
 	w.backups.crossed = w.backups.crossed || is && e.Before == nil && e.After.GetKind() == "MachineSet"
-	return is || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Second
+	return is || w.restoredWithin(time.Second)
+}
+
+// restoredWithin reports whether a backup was restored no longer ago than that.
+func (w *World) restoredWithin(d time.Duration) bool {
+	return w.backups.restored && w.Now().Sub(w.backups.ended) < d
 }
 
 // mistakes is a person who scales down, and restores the backup as soon as Machines go.
@@ -76,7 +81,7 @@ func (w *World) mistakes(ctx context.Context) {
 	if o == nil {
 		return
 	}
-	w.seen[faultPrefix+string(UserScales)]++
+	w.counts(UserScales)
 	w.patch(ctx, o.named(), patchOf(w.choices.pick(2), "spec", "replicas"))
 	for range mistakeSteps {
 		if w.broken != nil || slices.ContainsFunc(w.owned(), func(m *unstructured.Unstructured) bool { return m.GetDeletionTimestamp() != nil }) {

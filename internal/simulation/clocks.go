@@ -12,11 +12,6 @@ import (
 // concerns what is recorded in objects, and that a start has too.
 const ClockJumps Fault = "clock jumps"
 
-// jumps are how far a clock may be off.
-func jumps() []time.Duration {
-	return []time.Duration{5 * time.Hour, -5 * time.Hour, 40 * time.Minute, -40 * time.Minute, 0}
-}
-
 // skewed is the clock of a process, with the timers of the World, which are not used.
 type skewed struct {
 	clock.WithTicker
@@ -33,7 +28,7 @@ func (s skewed) Now() time.Time { return s.process.world.Now().Add(s.process.ske
 func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 func (w *World) skews(context.Context) {
-	p := w.processes[w.choices.pick(len(w.processes))]
+	p := oneOf(w, w.processes...)
 	skew := time.Duration(w.choices.pick(7)-3) * 20 * time.Second
 	w.note(p.name, "has its clock off by "+skew.String(), "")
 	w.setClock(p, skew)
@@ -51,8 +46,8 @@ func (w *World) setClock(p *process, skew time.Duration) {
 }
 
 func (w *World) clockJumps(context.Context) {
-	p := w.processes[w.choices.pick(len(w.processes))]
-	p.skew = jumps()[w.choices.pick(len(jumps()))]
+	p := oneOf(w, w.processes...)
+	p.skew = oneOf(w, 5*time.Hour, -5*time.Hour, 40*time.Minute, -40*time.Minute, 0)
 	w.far = max(w.far, p.skew.Abs())
 	w.note(p.name, "starts again with its clock off by "+p.skew.String(), "")
 	w.startAnew(p)

@@ -48,10 +48,10 @@ type workloadCluster struct {
 func (w *World) drawClusters() {
 	w.clusters[0].store = w.store
 	if !slices.ContainsFunc(w.owners, func(o *owner) bool { return o.namespace == elsewhere }) {
-		w.drawnTo[ClusterAway], w.drawnTo[KubeconfigExchanged] = false, false
+		w.hasNone(ClusterAway, KubeconfigExchanged)
 		return
 	}
-	w.drawnTo[UserRestoresElsewhere] = false // no kubeconfig is in that namespace
+	w.hasNone(UserRestoresElsewhere) // no kubeconfig is in that namespace
 	for i, name := range []string{"c2", "c3"} {
 		c := &workloadCluster{name: name, namespace: elsewhere, space: name}
 		observe := func(obj *unstructured.Unstructured, removed bool) { w.stores(c, obj, removed) }
@@ -188,7 +188,7 @@ func ownCluster(w *World, e Write) error {
 func nodeStays(w *World, e Write) error {
 	isCordoned := func(node *unstructured.Unstructured) bool { return textAt(node, "spec", "unschedulable") == "true" }
 	if w.acting == nil || e.After.GetKind() != "Node" || e.Before == nil || !isDeletion(e) && (isCordoned(e.Before) || !isCordoned(e.After)) ||
-		w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0 || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute {
+		w.had(UserRestoresElsewhere) || w.restoredWithin(time.Minute) {
 		return nil
 	}
 	for _, m := range w.Objects("Machine") {
@@ -207,8 +207,7 @@ func healthyStays(w *World, e Write) error {
 	}
 	byHand := append(faultsOf(writerDisturbances()), UserDeletes, UserScales, UserDeletesSet, UserStrips, UserRestores, UserRollsOut,
 		UserRollsBack, UserRollsOutAfter, UserChangesCluster, UserNamesNoTemplate, Autoscales)
-	was := func(f Fault) bool { return w.seen[faultPrefix+string(f)] > 0 }
-	if !isReady(w.nodeOf(e.Before)) || slices.ContainsFunc(byHand, was) {
+	if !isReady(w.nodeOf(e.Before)) || w.had(byHand...) {
 		return nil
 	}
 	return fmt.Errorf("%s is deleted, and its Node is ready", e.After.GetName())

@@ -235,7 +235,7 @@ func (w *World) deletesAny(obj *unstructured.Unstructured) string {
 		"Node": NodeReplaced, checkKind: UserEditsHealthCheck,
 	}
 	if f := alike[obj.GetKind()]; f != "" {
-		w.seen[faultPrefix+string(f)]++
+		w.counts(f)
 	}
 	return w.cascades(obj)
 }

@@ -192,6 +192,21 @@ func (w *World) drawFaults() {
 
 func (w *World) has(f Fault) bool { return w.drawnTo[f] }
 
+// hasNone takes faults away from a history, which has nothing that they concern.
+func (w *World) hasNone(faults ...Fault) {
+	for _, f := range faults {
+		w.drawnTo[f] = false
+	}
+}
+
+// counts notes that a fault has happened.
+func (w *World) counts(f Fault) { w.seen[faultPrefix+string(f)]++ }
+
+// had reports whether one of some faults has happened.
+func (w *World) had(faults ...Fault) bool {
+	return slices.ContainsFunc(faults, func(f Fault) bool { return w.seen[faultPrefix+string(f)] > 0 })
+}
+
 // oneRequestIn is how many requests there are to one that goes wrong, oneDeletionIn how many deletions of instances, after which there is
 // no way back, and oneBetweenIn how many requests to one before which something else happens.
 const (
@@ -248,7 +263,7 @@ func (w *World) faultOf(r Request) Fault {
 		return ""
 	}
 	if fault != "" {
-		w.seen[faultPrefix+string(fault)]++
+		w.counts(fault)
 	}
 	return fault
 }

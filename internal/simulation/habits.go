@@ -83,9 +83,7 @@ func (w *World) drawHabits() *habits {
 			rotates: w.has(CloudRotates) && w.choices.pick(2) == 1, limited: w.choices.pick(2) == 1,
 		}
 	}
-	for _, f := range faultsOf(ofClouds()) {
-		w.drawnTo[f] = false
-	}
+	w.hasNone(faultsOf(ofClouds())...)
 	return nil
 }
 

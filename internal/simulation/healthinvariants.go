@@ -196,7 +196,7 @@ func sparesRecovered(w *World, e Write, _ *pass) string {
 func remediationKept(w *World, e Write, b *pass) string {
 	o := w.ownerOf(e.After)
 	if o == nil || !o.deploys() || o.strategy != rollout.RollingUpdate || o.leaves() || !isAvailable(e.Before) || w.isFreed(e.After) ||
-		w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0 {
+		w.had(UserDeletes, UserScales, UserDeletesSet) {
 		return ""
 	}
 	available := func(all []*unstructured.Unstructured) int {

@@ -126,7 +126,7 @@ func (p *process) staysForOthers(r *cloud.Request) error {
 		return m != nil && m.GetDeletionTimestamp() == nil && sameID(providerIDIn(m), r.ProviderID)
 	}
 	for _, m := range w.Objects("Machine") {
-		shown := p.view.kinds[kindOf("Machine").GroupKind()].objects[client.ObjectKeyFromObject(m)]
+		shown := p.view.shown("Machine")[client.ObjectKeyFromObject(m)]
 		own := w.provided.isFor(r.Token, m) || isMisplaced(m) && tokenOf(all[0]) == r.Token
 		if stays(m) && stays(shown) && !own && !w.revived(p, m) {
 			return fmt.Errorf("%s is deleted for %s, and Machine %s/%s has it", r.ProviderID, r.Name, m.GetNamespace(), m.GetName())

@@ -109,7 +109,7 @@ func ledgerIsBehind(w *World, e Write) error {
 // restored that lacks it, or the cloud has lost it.
 func oneInstance(w *World, _ Write) error {
 	alive := map[string]int{}
-	anew := w.backups.restored || w.seen[faultPrefix+string(CloudLoses)] > 0 || w.habits.of("").stray
+	anew := w.backups.restored || w.had(CloudLoses) || w.habits.of("").stray
 	if anew {
 		for _, i := range w.instances() {
 			if i.State != cloud.Deleting {
@@ -146,7 +146,7 @@ func notTooMany(w *World, e Write) error {
 		o.unknownAt[e.After.GetUID()] = o.unknown(e.After.GetUID())
 	}
 	underWay := w.crosses(e)
-	byHand := w.seen[faultPrefix+string(UserStrips)] > 0 && w.seen[faultPrefix+string(UserDeletesSet)] > 0 || w.backups.crossed
+	byHand := w.had(UserStrips) && w.had(UserDeletesSet) || w.backups.crossed
 	if byHand || underWay || o.again || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
@@ -184,7 +184,7 @@ func floor(w *World, e Write) error {
 		o.replaced = append(o.replaced, e.After.GetUID())
 		return nil
 	}
-	byHand := w.seen[faultPrefix+string(UserDeletes)]+w.seen[faultPrefix+string(UserScales)]+w.seen[faultPrefix+string(UserDeletesSet)] > 0
+	byHand := w.had(UserDeletes, UserScales, UserDeletesSet)
 	if byHand || o.leaves() || w.isFreed(e.After) || !deletesAvailable(e) {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (o *owner) noteAvailable(set types.UID) {
 // available returns in how many places Machines of deployments are available: the API server and the cache of a process. One that is to go,
 // whatever the others are, is so in none.
 func (w *World) available(p *process) map[types.UID]int {
-	at, shown := map[types.UID]int{}, p.view.kinds[kindOf("Machine").GroupKind()].objects
+	at, shown := map[types.UID]int{}, p.view.shown("Machine")
 	for _, m := range w.owned() {
 		o := w.ownerOf(m)
 		if o == nil || !o.deploys() {

@@ -32,7 +32,7 @@ type narrowing struct {
 // drawNarrowing decides whether caches of a history are narrowed, and of which kind; a history without has none of that fault.
 func (w *World) drawNarrowing() *narrowing {
 	if !w.has(CacheNarrowed) || w.choices.pick(2) == 0 {
-		w.drawnTo[CacheNarrowed] = false
+		w.hasNone(CacheNarrowed)
 		return nil
 	}
 	kinds := []string{"Node", "Machine", "MachineSet"}

@@ -138,7 +138,7 @@ func (w *World) setPodReady(ctx context.Context, pod *unstructured.Unstructured,
 func (w *World) strikes(fault Fault, n int) bool {
 	is := w.drawn([]Fault{fault}, n) != ""
 	if is {
-		w.seen[faultPrefix+string(fault)]++
+		w.counts(fault)
 	}
 	return is
 }

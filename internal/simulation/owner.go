@@ -106,8 +106,8 @@ func (o *owner) drawStrategy() {
 	if w.parts {
 		types = types[:4] // nothing updates an infrastructure object
 	}
-	o.strategy = types[w.choices.pick(len(types))]
-	bounds := of[w.choices.pick(len(of))]
+	o.strategy = oneOf(w, types...)
+	bounds := oneOf(w, of...)
 	o.surge, o.unavailable = intstr.Parse(bounds[0]), intstr.Parse(bounds[1])
 }
 

@@ -94,12 +94,12 @@ func madeOfOneTemplate(w *World, e Write) error {
 	if !w.parts || w.acting == nil || e.Before != nil || e.After.GetKind() != "Machine" || !ownedBySet(e.After) {
 		return nil
 	}
-	vanishes := w.backups.restored || w.seen[faultPrefix+string(UserDeletesPart)] > 0 || isMisplaced(e.After) // a person deletes copies
+	vanishes := w.backups.restored || w.had(UserDeletesPart) || isMisplaced(e.After) // a person deletes copies
 	for _, part := range w.refsOf(e.After) {
 		switch {
 		case part == nil && !vanishes:
 			return fmt.Errorf("%s has no object that it refers to", e.After.GetName())
-		case part == nil, w.provided != nil && w.seen[faultPrefix+string(UserStrips)] > 0:
+		case part == nil, w.provided != nil && w.had(UserStrips):
 			// A ledger that is lost without any Machine begins anew, and finds what was made before under its first names.
 		case versionOf(part) != versionOf(e.After):
 			return fmt.Errorf("%s has the version %s, and its %s %s", e.After.GetName(), versionOf(e.After), part.GetKind(), versionOf(part))

@@ -107,7 +107,7 @@ func (w *World) isUnrecognized(obj *unstructured.Unstructured) bool {
 
 // wasRestored reports whether a person has restored a backup.
 func (w *World) wasRestored() bool {
-	return w.backups.restored || w.seen[faultPrefix+string(UserRestoresElsewhere)] > 0
+	return w.backups.restored || w.had(UserRestoresElsewhere)
 }
 
 // isLeftCordoned reports whether a Node has the cordon of a drain that is no more and has left no record: a backup has brought its Machine
@@ -139,7 +139,7 @@ func (w *World) waitsForItsDeletion(m *unstructured.Unstructured) bool {
 // isStray reports whether a Node has no instance, and nothing but a person or the cloud controller manager deletes it. Of a Machine that
 // has lost its provider ID nothing records which Node is its own.
 func (w *World) isStray(node *unstructured.Unstructured) bool {
-	byHand := w.wasRestored() || w.seen[faultPrefix+string(WebhookPrunes)] > 0 || len(w.writers.released) > 0
+	byHand := w.wasRestored() || w.had(WebhookPrunes) || len(w.writers.released) > 0
 	known := byHand || w.missed[types.NamespacedName{Namespace: w.clusterWith(node).space, Name: node.GetName()}]
 	return (known || w.habits != nil && w.habits.nodes[node.GetName()]) && !w.hasInstance(node, w.instances())
 }

@@ -66,9 +66,7 @@ func poolKinds() []fake.ServedKind {
 // drawPool decides whether a history has a MachinePool, and whether its instances have Machines.
 func (w *World) drawPool() *pool {
 	if w.choices.pick(4) > 0 {
-		for _, f := range faultsOf(poolDisturbances()) {
-			w.drawnTo[f] = false
-		}
+		w.hasNone(faultsOf(poolDisturbances())...)
 		return nil
 	}
 	machines := w.provided != nil && w.choices.pick(3) > 0

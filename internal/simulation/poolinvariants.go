@@ -59,7 +59,7 @@ func isDeletion(e Write) bool {
 // poolKeepsNodes holds until the pool is being deleted. It allows for a list in another form when a Node is not ready, which the pool holds
 // for some minutes only, or a person has marked it as one that leaves, and for what a restored backup has about the instances.
 func poolKeepsNodes(w *World, e Write) error {
-	if !isDeletion(e) || w.pool.owner.leaves() || w.backups.restored || w.hasEnded(e.Before) || w.seen[faultPrefix+string(PoolRespells)] > 0 &&
+	if !isDeletion(e) || w.pool.owner.leaves() || w.backups.restored || w.hasEnded(e.Before) || w.had(PoolRespells) &&
 		(isMarked(e.Before) || readinessOf(e.Before) != isTrue(true)) {
 		return nil
 	}

@@ -22,7 +22,7 @@ func TestAProviderThatIsSlowOrPausedDoesNothing(t *testing.T) {
 	require.True(t, w.works(part))
 	w.writers.idle[types.UID("part")] = w.Now().Add(time.Minute)
 	require.False(t, w.works(part))
-	w.pass(time.Minute)
+	w.clock.Step(time.Minute)
 	require.True(t, w.works(part))
 	part.SetAnnotations(map[string]string{contract.PausedAnnotation: ""})
 	require.False(t, w.works(part))

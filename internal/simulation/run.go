@@ -115,7 +115,7 @@ func (w *World) step(ctx context.Context) {
 		return
 	}
 	if w.choices.oneIn(onePauseIn) {
-		w.pass(time.Duration(1+w.choices.pick(30)) * time.Second)
+		w.clock.Step(time.Duration(1+w.choices.pick(30)) * time.Second)
 		return
 	}
 	var now []func()
@@ -124,14 +124,14 @@ func (w *World) step(ctx context.Context) {
 			switch {
 			case d.at.After(w.Now()):
 			case d.events > 0 && w.has(Lag) && w.choices.pick(3) > 0:
-				w.seen[faultPrefix+string(Lag)]++
+				w.counts(Lag)
 			default:
 				now = append(now, d.do)
 			}
 		}
 	}
 	if len(now) == 0 {
-		w.pass(time.Duration(1+w.choices.pick(20)) * time.Second)
+		w.clock.Step(time.Duration(1+w.choices.pick(20)) * time.Second)
 		return
 	}
 	now[w.choices.pick(len(now))]()
@@ -205,7 +205,7 @@ func (w *World) disturb(ctx context.Context) {
 
 // happens carries a disturbance out.
 func (w *World) happens(ctx context.Context, f Fault) {
-	w.seen[faultPrefix+string(f)]++
+	w.counts(f)
 	for _, d := range disturbances() {
 		if d.fault == f {
 			d.do(w, ctx)
@@ -225,9 +225,6 @@ func textOf(err error) string {
 	}
 	return err.Error()
 }
-
-// pass lets time pass.
-func (w *World) pass(d time.Duration) { w.clock.Step(d) }
 
 // end stops the faults, waits until everything desired is reached and until it is silent, and deletes everything.
 func (w *World) end(ctx context.Context) {
@@ -301,7 +298,9 @@ func (w *World) delete(ctx context.Context) {
 func (w *World) until(ctx context.Context, name string, limit time.Duration, missing func() string) {
 	begun, end := w.Now(), w.Now().Add(limit)
 	for rounds, atOnce := 0, 0; rounds < mostRounds && atOnce < mostAtOnce; rounds++ {
-		rounds, begun = w.counted(rounds, begun)
+		if !w.calm && w.Now().Sub(begun) >= time.Minute {
+			rounds, begun = 0, w.Now()
+		}
 		if w.broken != nil {
 			return
 		}
@@ -326,17 +325,9 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		if name != "" || !w.calm { // what is missing may be something that no time is known for
 			next = earlier(next, w.Now().Add(longestWait))
 		}
-		w.pass(max(time.Millisecond, next.Sub(w.Now())))
+		w.clock.Step(max(time.Millisecond, next.Sub(w.Now())))
 	}
 	w.fail("time passes", w.circle())
-}
-
-// counted returns the number of rounds that counts, and since when.
-func (w *World) counted(rounds int, begun time.Time) (int, time.Time) {
-	if !w.calm && w.Now().Sub(begun) >= time.Minute {
-		return 0, w.Now()
-	}
-	return rounds, begun
 }
 
 // longestWait is the longest time for which a history does not look whether anything is due.

@@ -24,7 +24,7 @@ func takesPod(w *World, e Write) bool {
 }
 
 func evictsOwnPods(w *World, e Write) error {
-	if !takesPod(w, e) || w.backups.restored && w.Now().Sub(w.backups.ended) < time.Minute { // a pass may be under way that began before
+	if !takesPod(w, e) || w.restoredWithin(time.Minute) { // a pass may be under way that began before
 		return nil
 	}
 	node := textAt(e.Before, "spec", "nodeName")

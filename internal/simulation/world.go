@@ -224,10 +224,11 @@ func (w *World) stores(in *workloadCluster, obj *unstructured.Unstructured, remo
 		o.noteDesired()
 	}
 	w.writers.observe(obj, removed)
-	w.health.observe(w, Write{Before: before, After: obj, Removed: removed})
+	e := Write{Before: before, After: obj, Removed: removed, cluster: in}
+	w.health.observe(w, e)
 	w.leaves(obj, removed)
 	w.isWritten(obj, removed)
-	w.check(Write{Before: before, After: obj, Removed: removed, cluster: in})
+	w.check(e)
 }
 
 // loses reports whether a Machine ends with a write: it is removed, or our finalizer is. A guest's may keep it for longer.
