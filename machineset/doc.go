@@ -30,7 +30,7 @@
 // prevent a set from creating.
 //
 // Labels, annotations, limits, readiness gates and taints of the template are copied to existing Machines. The copied values are recorded
-// on the Machine ([GivenAnnotation]), so that values of other writers are retained.
+// on the Machine (annotation machinist.dev/given), so that values of other writers are retained.
 //
 // # Remediation
 //

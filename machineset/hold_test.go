@@ -42,7 +42,7 @@ func TestWhatKeepsASetFromCreatingIsReported(t *testing.T) {
 		says   string
 	}{
 		"creation is switched off": {
-			fake.WithAnnotations(map[string]string{machineset.DisableCreateAnnotation: "true"}),
+			fake.WithAnnotations(map[string]string{scale.DisableCreateAnnotation: "true"}),
 			"annotation cluster.x-k8s.io/disable-machine-create is true"},
 		"new Machines would not be its own": {
 			func(u *unstructured.Unstructured) {

@@ -89,8 +89,8 @@ func (s *Scope) preflightFacts() scale.PreflightFacts {
 
 // holdsStep adds the other holds. A check that cannot be made is one too.
 func holdsStep(ctx context.Context, s *Scope) (Result, error) {
-	if s.State.Annotations[DisableCreateAnnotation] == "true" {
-		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", DisableCreateAnnotation))
+	if s.State.Annotations[scale.DisableCreateAnnotation] == "true" {
+		s.Hold(ReasonCreationDisabled, fmt.Sprintf("annotation %s is true", scale.DisableCreateAnnotation))
 	}
 	if scale.FreezingOf(s.env.kinds.Set.GVK.Group, &s.State.Metadata, s.State.Conditions) != scale.NotFrozen {
 		s.Hold(scale.ReasonFrozen, "the set is frozen: annotation "+scale.UnfreezeAnnotation+" ends that where it does not end by itself")

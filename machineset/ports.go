@@ -14,9 +14,6 @@ import (
 // Finalizer retains a MachineSet until its Machines are gone. It is Cluster API's.
 const Finalizer = "cluster.x-k8s.io/machineset"
 
-// DisableCreateAnnotation of a set, with the value true, prevents it from creating Machines. Rule: Cluster API's MachineSet.
-const DisableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
-
 // validate reports missing parts of the kinds, and required fields that they do not store.
 func validate(k contract.Kinds) error {
 	var maker error

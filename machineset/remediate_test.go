@@ -140,12 +140,12 @@ func (w *world) saysBeforeItDeletes(m *unstructured.Unstructured) {
 func TestAMachineThatHasRecoveredStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Options{}).live()
-	set := w.set("workers", 1, fake.WithAnnotations(map[string]string{machineset.DisableCreateAnnotation: "false"}))
+	set := w.set("workers", 1, fake.WithAnnotations(map[string]string{scale.DisableCreateAnnotation: "false"}))
 	w.run(machineset.Options{})
 	w.Create(set)
 	w.has(set, 1)
 	m := w.machines()[0]
-	w.Change(set, annotated(machineset.DisableCreateAnnotation, "true"))
+	w.Change(set, annotated(scale.DisableCreateAnnotation, "true"))
 	w.conditionSays(set, contract.ConditionMachinesReady, "")
 	w.Quiet("lives", quiet)
 	w.mark(&m)
@@ -160,7 +160,7 @@ func TestAMachineThatHasRecoveredStays(t *testing.T) {
 		}
 		return ""
 	})
-	w.Change(set, annotated(machineset.DisableCreateAnnotation, "false"))
+	w.Change(set, annotated(scale.DisableCreateAnnotation, "false"))
 	w.Quiet(userAgent, quiet)
 	require.True(t, w.uidsOf()[string(m.GetUID())])
 }

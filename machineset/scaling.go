@@ -8,21 +8,21 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// scale creates or deletes Machines. Names are reserved in the ledger before objects are created under them, and are removed from it before
+// scaleStep creates or deletes Machines. Names are reserved in the ledger before objects are created under them, and are removed from it before
 // a Machine is deleted.
-func (s *Scope) scale(ctx context.Context) error {
+func scaleStep(ctx context.Context, s *Scope) (Result, error) {
 	desired, known := s.State.Replicas.Get()
 	if s.Deleting() {
 		desired, known = 0, true
 	}
 	if known {
 		if err := s.machines.AwaitRestored(ctx, int(desired)); err != nil {
-			return err
+			return Result{}, err
 		}
 	}
 	settled := s.machines.Settle()
 	if s.IsOrphaning() {
-		return s.machines.WriteLedger(ctx, settled.Abandon(len(settled.Pending)))
+		return Result{}, s.machines.WriteLedger(ctx, settled.Abandon(len(settled.Pending)))
 	}
 	all := s.plannable()
 	counted := all
@@ -39,14 +39,14 @@ func (s *Scope) scale(ctx context.Context) error {
 		naming, err := s.naming()
 		if err != nil { // StepHolds holds before this, unless it was removed
 			s.Hold(ReasonNaming, err.Error())
-			return nil
+			return Result{}, nil
 		}
-		return s.machines.Grow(ctx, next, d.Create, naming, s.createMachine)
+		return Result{}, s.machines.Grow(ctx, next, d.Create, naming, s.createMachine)
 	}
 	if err := s.machines.WriteLedger(ctx, next); err != nil {
-		return err
+		return Result{}, err
 	}
-	return s.machines.Delete(ctx, d.Delete, int(desired)+len(all)-len(counted))
+	return Result{}, s.machines.Delete(ctx, d.Delete, int(desired)+len(all)-len(counted))
 }
 
 // plan decides what to create or delete. With an invalid order nothing is deleted; a set that is being deleted needs no order.

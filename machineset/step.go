@@ -115,7 +115,3 @@ func (s *Scope) nameReplicas(ctx context.Context) error {
 	there := max(observed, int32(len(s.machines.Own)+s.machines.Reserved(s.machines.Settle()))) //nolint:gosec // memory limits the number
 	return s.NameReplicas(ctx, &s.State.ReplicatedState, &s.Update.ReplicatedUpdate, there, !known && !made && there == 0)
 }
-
-func scaleStep(ctx context.Context, s *Scope) (Result, error) {
-	return Result{}, s.scale(ctx)
-}

@@ -102,9 +102,6 @@ func (s *Scope) syncPart(ctx context.Context, ref contract.Ref, before children.
 	return nil
 }
 
-// GivenAnnotation of a Machine records the values that its set gave it, see children.GivenAnnotation.
-const GivenAnnotation = children.GivenAnnotation
-
 // giving returns the record of the values that a set gives its Machines, with its lists sorted.
 func giving(set *contract.MachineSetState, fields []string) children.Given {
 	return children.Given{

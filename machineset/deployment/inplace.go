@@ -31,7 +31,7 @@ func (s *Scope) inPlace() bool {
 
 // lacks reports whether the set must not create missing Machines because they have moved away. It may after its replicas are lowered.
 func (m *set) lacks() bool {
-	return m.Annotations[disableCreateAnnotation] == "true" && int(m.State.Replicas.Or(0)) > len(m.machines)
+	return m.Annotations[scale.DisableCreateAnnotation] == "true" && int(m.State.Replicas.Or(0)) > len(m.machines)
 }
 
 // receive returns the annotation by which the set counts the Machines that were moved to it, or none.

@@ -84,7 +84,7 @@ func (m *set) isNew() bool {
 // many Machines as desired. A creation that the deployment itself has disabled does not count.
 func (m *set) isBlocked() bool {
 	c, found := engine.Find(m.State.Conditions, contract.ConditionScalingUp)
-	return found && m.Annotations[disableCreateAnnotation] != "true" && !slices.Contains([]string{
+	return found && m.Annotations[scale.DisableCreateAnnotation] != "true" && !slices.Contains([]string{
 		contract.ReasonScalingUp, contract.ReasonNotScalingUp, contract.ReasonWaitingForReplicasSet, contract.ReasonInternalError,
 	}, c.Reason)
 }

@@ -89,7 +89,7 @@ func setsStep(ctx context.Context, s *Scope) (engine.Result, error) {
 	return engine.Result{}, errors.Join(s.children.Unclaimed...)
 }
 
-func (s *Scope) hasSelector() bool { return !s.children.IsHeld(ReasonSelectorUnreadable) }
+func (s *Scope) hasSelector() bool { return !s.children.IsHeld(children.ReasonSelectorUnreadable) }
 
 // nameReplicas sets the number of replicas of a deployment without one to that of its sets, which includes the surge during a rollout. A
 // deployment whose sets were lost waits for a person.

@@ -88,7 +88,7 @@ func TestStaleMachines(t *testing.T) {
 		t.Parallel()
 		s := newStale(t, "a", "b")
 		s.facts.Strategy.Type = rollout.InPlaceAuto
-		s.observed[0].Annotations = map[string]string{disableCreateAnnotation: "true"}
+		s.observed[0].Annotations = map[string]string{scale.DisableCreateAnnotation: "true"}
 		require.ErrorIs(t, s.syncSet(t.Context(), s.observed[0]), engine.ErrStale)
 	})
 	t.Run("no Machine is marked while another one is that was read without a mark", func(t *testing.T) {

@@ -17,15 +17,13 @@ import (
 // Conditions and reasons that only deployments have. They are Cluster API's, except ConditionProgressing, which Kubernetes' Deployments
 // have.
 const (
-	ConditionAvailable       = "Available"                       // as many Machines are available as the strategy requires
-	ConditionRollingOut      = "RollingOut"                      // Machines are being replaced or updated
-	ReasonRollingOut         = "RollingOut"                      // the message has the number of remaining Machines, and the reason
-	ReasonNotRollingOut      = "NotRollingOut"                   // all Machines are up to date
-	ReasonNotAvailable       = "NotAvailable"                    // fewer Machines are available than the strategy requires
-	ConditionProgressing     = "Progressing"                     // the rollout advances
-	ReasonSelectorMismatch   = "SelectorDoesNotMatchTemplate"    // the selector does not select the labels of the template
-	ReasonSelectorUnreadable = children.ReasonSelectorUnreadable // spec.selector is invalid
-	ReasonStrategyUnreadable = "StrategyUnreadable"              // the rollout strategy is invalid
+	ConditionAvailable       = "Available"          // as many Machines are available as the strategy requires
+	ConditionRollingOut      = "RollingOut"         // Machines are being replaced or updated
+	ReasonRollingOut         = "RollingOut"         // the message has the number of remaining Machines, and the reason
+	ReasonNotRollingOut      = "NotRollingOut"      // all Machines are up to date
+	ReasonNotAvailable       = "NotAvailable"       // fewer Machines are available than the strategy requires
+	ConditionProgressing     = "Progressing"        // the rollout advances
+	ReasonStrategyUnreadable = "StrategyUnreadable" // the rollout strategy is invalid
 )
 
 // statusFacts are the inputs of a deployment's status, in addition to the summary of its Machines.

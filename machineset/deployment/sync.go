@@ -22,13 +22,6 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// GivenAnnotation of a MachineSet records the values that its deployment gave it, see children.GivenAnnotation.
-const GivenAnnotation = children.GivenAnnotation
-
-// disableCreateAnnotation prevents a set from creating Machines: with OnDelete, Machines of an old set that users delete are not created
-// again. Rule: Cluster API's MachineSet.
-const disableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
-
 // selectorOf returns the selector of a deployment's sets, all of its cluster. A deployment without a selector selects the sets with its
 // name label.
 func selectorOf(d *contract.MachineDeploymentState) (labels.Selector, error) {
@@ -114,13 +107,13 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 		}
 	}
 	keeps := s.keepsFromCreating(one)
-	if !keeps && s.inPlace() && one.Annotations[disableCreateAnnotation] == "true" { // a Machine may have moved away, which is not shown yet
+	if !keeps && s.inPlace() && one.Annotations[scale.DisableCreateAnnotation] == "true" { // a Machine may have moved away, which is not shown yet
 		if current, err := s.confirmMachines(ctx); err != nil || !current {
 			return cmp.Or(err, engine.ErrStale)
 		}
 	}
-	if keeps || one.Annotations[disableCreateAnnotation] == "true" {
-		annotations[disableCreateAnnotation] = strconv.FormatBool(keeps)
+	if keeps || one.Annotations[scale.DisableCreateAnnotation] == "true" {
+		annotations[scale.DisableCreateAnnotation] = strconv.FormatBool(keeps)
 	}
 	annotations[scale.LimitsAnnotation] = s.limits(one.UID).String()
 	before := children.ReadGiven(one.Metadata)

@@ -31,6 +31,10 @@ type Facts struct {
 	Order Order
 }
 
+// DisableCreateAnnotation of a set, with the value true, prevents it from creating Machines: with OnDelete, Machines of an old set that
+// users delete are not created again. Rule: Cluster API's MachineSet.
+const DisableCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"
+
 // ceiling is the maximum number of Machines in one plan; the value is that of Gardener and of the ReplicaSet controller, rounded.
 const ceiling = 100
 

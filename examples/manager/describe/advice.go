@@ -146,7 +146,7 @@ func adviceOfOwners() map[string]string {
 		scale.ReasonOverShooting:                 "wait until surplus Machines are gone; find out what creates them",
 		scale.ReasonMachineSetFrozen:             "look at the MachineSet that the message names",
 		guard.ReasonAPIServerUnreachable:         adviceAnswers,
-		machineset.ReasonCreationDisabled:        "remove the annotation " + machineset.DisableCreateAnnotation,
+		machineset.ReasonCreationDisabled:        "remove the annotation " + scale.DisableCreateAnnotation,
 		machineset.ReasonSelectorMismatch:        adviceSelector,
 		machineset.ReasonSelectorUnreadable:      adviceSelector,
 		machineset.ReasonNaming:                  "correct spec.machineNaming.template",
