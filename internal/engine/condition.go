@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -45,8 +46,7 @@ func Find(in []metav1.Condition, kind string) (metav1.Condition, bool) {
 
 // HasStatus reports whether the condition of a type has a status.
 func HasStatus(in []metav1.Condition, kind string, status metav1.ConditionStatus) bool {
-	c, found := Find(in, kind)
-	return found && c.Status == status
+	return meta.IsStatusConditionPresentAndEqual(in, kind, status)
 }
 
 // Mirror copies the condition Ready of a referenced object to a condition of the object. fallback is used when the referenced object has no

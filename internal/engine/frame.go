@@ -57,14 +57,6 @@ func PortsFromManager(mgr ctrl.Manager) Ports {
 	return Ports{Client: mgr.GetClient(), Cache: mgr.GetCache(), APIReader: mgr.GetAPIReader()}
 }
 
-// Check returns an error for missing ports.
-func (p Ports) Check() error {
-	if p.Client == nil || p.Cache == nil || p.APIReader == nil {
-		return errors.New("Ports.Client, Ports.Cache or Ports.APIReader is not set")
-	}
-	return nil
-}
-
 // EventsMissing returns an error about a missing source of events, without which no object would be reconciled again.
 func EventsMissing(port string, missing bool, kind, when string) error {
 	if missing {
@@ -155,7 +147,10 @@ func NewFrame[S, U any](
 	if finalizer != "" && len(finalizers) == 0 {
 		wrong = append(wrong, fmt.Errorf("the contract.Kind has NoFinalizer: leave it empty for %s", finalizer))
 	}
-	wrong = append(wrong, ports.Check(), checkVersions(options.ContractVersions), CheckKind("the contract.Kind", kind))
+	if ports.Client == nil || ports.Cache == nil || ports.APIReader == nil {
+		wrong = append(wrong, errors.New("Ports.Client, Ports.Cache or Ports.APIReader is not set"))
+	}
+	wrong = append(wrong, checkVersions(options.ContractVersions), CheckKind("the contract.Kind", kind))
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("%s for %s: %w", reconciler, cmp.Or(kind.GVK.Kind, "a kind without a name"), err)
 	}

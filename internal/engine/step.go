@@ -181,11 +181,9 @@ func RunSteps[S, U any, P Embeds[S, U]](ctx context.Context, steps []Step[P], p 
 		if err != nil {
 			errs = append(errs, fmt.Errorf("step %s: %w", step.Name, err))
 		}
-		total = Result{
-			RequeueAfter: Soonest(total.RequeueAfter, result.RequeueAfter),
-			Stop:         total.Stop || result.Stop,
-			Checkpoint:   total.Checkpoint || result.Checkpoint,
-		}
+		total.RequeueAfter = Soonest(total.RequeueAfter, result.RequeueAfter)
+		total.Stop = total.Stop || result.Stop
+		total.Checkpoint = total.Checkpoint || result.Checkpoint
 	}
 	s.Requeue(total.RequeueAfter)
 	s.checkpoint = total.Checkpoint

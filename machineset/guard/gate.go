@@ -67,9 +67,9 @@ type Gate struct {
 
 // server is the state of one API server.
 type server struct {
-	reach reach
+	reach  reach
 	probed time.Time // when it was last probed
-	err   error
+	err    error
 	// none: there is no server to probe. wanted: Of was called since the last probe.
 	none, wanted bool
 }

@@ -18,55 +18,43 @@ type Source = func(context.Context) ([]Owner, error)
 // MachinesOf returns the Source of Machines of a kind, whose instances have the UID of the Machine as their token, as machine.WithDriver
 // makes them. The reader must not be a cache.
 func MachinesOf(reader client.Reader, kind contract.Kind) Source {
-	return func(ctx context.Context) ([]Owner, error) {
-		return live(ctx, reader, kind, func(m *contract.MachineState) Owner {
-			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
-		})
-	}
+	return sourceOf(reader, kind, func(m *contract.MachineState) string { return m.ProviderID })
 }
 
 // InfraMachinesOf returns the Source of InfraMachines of a kind, whose instances have the UID of the InfraMachine as their token, as
 // package inframachine makes them. The Machines above them are another Source. The reader must not be a cache.
 func InfraMachinesOf(reader client.Reader, kind contract.InfraMachineKind) Source {
+	return sourceOf(reader, kind, func(m *contract.ProvidedMachineState) string { return m.ProviderID })
+}
+
+// sourceOf returns the Source of all objects of a kind. If one cannot be read, it fails, because the instance of that object is unknown.
+func sourceOf[S, U any](reader client.Reader, kind contract.KindOf[S, U], id func(*S) string) Source {
 	return func(ctx context.Context) ([]Owner, error) {
-		return live(ctx, reader, kind, func(m *contract.ProvidedMachineState) Owner {
-			return ownerOf(&m.Metadata, m.ClusterName, m.ProviderID)
-		})
-	}
-}
-
-// ownerOf returns the owner for an object, whose cluster is named across namespaces, as in Instance.Cluster.
-func ownerOf(m *contract.Metadata, cluster, id string) Owner {
-	return Owner{UID: m.UID, Cluster: m.Key.Namespace + "/" + cluster, Name: m.Key.Name, ProviderID: id, Created: m.Created}
-}
-
-// live reads all objects of a kind. If one cannot be read, it fails, because the instance of that object is unknown.
-func live[S, U any](
-	ctx context.Context, reader client.Reader, kind contract.KindOf[S, U], of func(*S) Owner,
-) ([]Owner, error) {
-	if err := engine.CheckKind("the kind of a Source", kind); err != nil {
-		return nil, err
-	}
-	var all []Owner
-	var errs []error
-	list := engine.NewList(kind)
-	err := reader.List(ctx, list)
-	if err == nil && list.GetContinue() != "" {
-		err = errors.New("the answer is only a part of them: give a reader that sets no limit")
-	}
-	if err == nil {
-		err = engine.EachObject(list, func(obj client.Object) {
+		if err := engine.CheckKind("the kind of a Source", kind); err != nil {
+			return nil, err
+		}
+		var all []Owner
+		var errs []error
+		list := engine.NewList(kind)
+		err := reader.List(ctx, list)
+		if list.GetContinue() != "" {
+			err = errors.New("the answer is only a part of them: give a reader that sets no limit")
+		}
+		unread := engine.EachObject(list, func(obj client.Object) {
 			var s S
 			if err := kind.Adapter.Read(obj, &s); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", client.ObjectKeyFromObject(obj), err))
 			}
-			all = append(all, of(&s))
+			m := contract.CommonOf(&s) // across namespaces, its cluster is named as in Instance.Cluster
+			all = append(all, Owner{
+				UID: m.UID, Cluster: m.Key.Namespace + "/" + m.ClusterName, Name: m.Key.Name, ProviderID: id(&s), Created: m.Created,
+			})
 		})
+		if err := errors.Join(append(errs, err, unread)...); err != nil {
+			return nil, fmt.Errorf("read all %s objects: %w", kind.GVK.Kind, err)
+		}
+		return all, nil
 	}
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, fmt.Errorf("read all %s objects: %w", kind.GVK.Kind, err)
-	}
-	return all, nil
 }
 
 // read joins the objects of all Sources.
