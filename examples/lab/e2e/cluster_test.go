@@ -108,8 +108,12 @@ func (f *far) connected(nodes int) workloads.View[*workloads.NodeIndex] {
 		if view, err = f.clusters.Get(f.key); err != nil {
 			return err.Error()
 		}
-		if !view.Synced || view.Value.Len() != nodes {
-			return fmt.Sprintf("%d Nodes, problem: %v", view.Value.Len(), view.Problem)
+		var have corev1.NodeList
+		if view.Synced {
+			err = view.Cluster.GetCache().List(f.t.Context(), &have)
+		}
+		if err != nil || !view.Synced || len(have.Items) != nodes {
+			return fmt.Sprintf("%d Nodes, problem: %v %v", len(have.Items), view.Problem, err)
 		}
 		return ""
 	})
