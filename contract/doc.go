@@ -39,8 +39,9 @@
 //
 // # Guarantees
 //
-// Everything is safe for concurrent use. Reading a scalar, or an unchanged object into a reused state, allocates nothing, retains nothing and
-// changes nothing. An adapter reads back what it wrote, times to the second, and does not change any other field.
+// Everything is safe for concurrent use. Reading a scalar, or an unchanged object into a reused state, retains nothing and changes nothing,
+// and it allocates nothing but for JSON content, such as a provider's specification, and versions of a control plane. An adapter reads back
+// what it wrote, times to the second, and does not change any other field.
 //
 // Absence is a value and not an error. A value of another type is an error that matches [ErrWrongType] and names the dotted path. Some
 // values are only shown to people, or are not due yet: an unreadable one is reported in the member Unreadable of the state, and reading

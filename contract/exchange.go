@@ -16,15 +16,14 @@ type exchange struct {
 	writes bool
 }
 
-func (x *exchange) fail(err error) {
-	if x.err == nil {
-		x.err = err
-	}
-}
-
 // load reads a value into a variable of a state; see Field.read.
 func load[T fieldValue](x *exchange, f Field[T], into *T) (found bool) {
-	if x.err != nil || x.writes {
+	switch {
+	case x.writes:
+		return false
+	case x.err != nil: // a state that is used again must not have values of two objects
+		var none T
+		*into = none
 		return false
 	}
 	found, x.err = f.read(x.obj, into)
@@ -39,25 +38,25 @@ func value[T fieldValue](x *exchange, f Field[T]) (v Opt[T]) {
 func text(x *exchange, f Field[string]) string { return value(x, f).Or("") }
 
 // put writes a change. A layout without a place for the value drops it.
-func put[T written](x *exchange, f Field[T], c Change[T]) {
+func put[T fieldContent](x *exchange, f Field[T], c Change[T]) {
 	if x.err != nil || !x.writes || c.Keeps() || f.path.IsZero() {
 		return
 	}
 	if v, sets := c.Value(); sets {
-		x.err = Set(f, x.obj, v)
+		x.err = write(f, x.obj, v)
 		return
 	}
 	x.err = f.path.clear(x.obj)
 }
 
 // plain exchanges a value for which zero and absent are equal.
-func plain[T written](x *exchange, f Field[T], state *T, c Change[T]) {
+func plain[T fieldContent](x *exchange, f Field[T], state *T, c Change[T]) {
 	load(x, f, state)
 	put(x, f, orClear(c))
 }
 
 // distinct exchanges a value for which zero and absent are different.
-func distinct[T written](x *exchange, f Field[T], state *Opt[T], c Change[T]) {
+func distinct[T fieldContent](x *exchange, f Field[T], state *Opt[T], c Change[T]) {
 	*state = value(x, f)
 	put(x, f, c)
 }
@@ -106,17 +105,17 @@ const (
 
 // either reports whether one of two fields is true. It reads the second only when the first is not true: a provider that migrates from one
 // contract to the next may write only one of them, or update one of them late.
-func (r *exchange) either(own, other Field[bool]) bool {
-	return value(r, own).Or(false) || value(r, other).Or(false)
+func (x *exchange) either(own, other Field[bool]) bool {
+	return value(x, own).Or(false) || value(x, other).Or(false)
 }
 
 // firstNonEmpty returns the first of two fields that is not empty, or else an empty text that one of them holds.
-func (r *exchange) firstNonEmpty(own, other Field[string]) Opt[string] {
-	v := value(r, own)
+func (x *exchange) firstNonEmpty(own, other Field[string]) Opt[string] {
+	v := value(x, own)
 	if v.value != "" {
 		return v
 	}
-	if other := value(r, other); other.value != "" || !v.found {
+	if other := value(x, other); other.value != "" || !v.found {
 		return other
 	}
 	return v
@@ -124,20 +123,20 @@ func (r *exchange) firstNonEmpty(own, other Field[string]) Opt[string] {
 
 // spare moves an error that blocks nothing to into: reading continues as if the value were absent. Values below a parent of another type
 // have the same error, which is stored once.
-func (r *exchange) spare(into *error) {
-	if r.err == nil {
+func (x *exchange) spare(into *error) {
+	if x.err == nil {
 		return
 	}
-	if *into == nil || !strings.Contains((*into).Error(), r.err.Error()) {
-		*into = errors.Join(*into, r.err)
+	if *into == nil || !strings.Contains((*into).Error(), x.err.Error()) {
+		*into = errors.Join(*into, x.err)
 	}
-	r.err = nil
+	x.err = nil
 }
 
-// spareUnless spares the error of a value that is not due yet.
-func (r *exchange) spareUnless(due bool, into *error) {
+// deferUnless spares the error of a value that is not due yet.
+func (x *exchange) deferUnless(due bool, into *error) {
 	if !due {
-		r.spare(into)
+		x.spare(into)
 	}
 }
 

@@ -172,9 +172,13 @@ func (f Field[T]) decodeList(raw, into any) (err error) {
 	return err
 }
 
-// written lists the types that Set writes.
+// written lists the types that Set writes; the layouts of kinds write lists too.
 type written interface {
-	scalar | time.Time | time.Duration | []string | []Address | []NodeRef | []metav1.OwnerReference
+	scalar | time.Time | time.Duration
+}
+
+type fieldContent interface {
+	written | []string | []Address | []NodeRef | []metav1.OwnerReference
 }
 
 // Set writes a value to its path in obj and creates missing parents. It replaces a value of any type at the path itself. For the zero
@@ -183,6 +187,10 @@ type written interface {
 // A time is written in UTC, truncated to the second. A duration in seconds is rounded up, so that no limit becomes shorter than requested;
 // one that does not fit in 32 bits is an error.
 func Set[T written](f Field[T], obj map[string]any, value T) error {
+	return write(f, obj, value)
+}
+
+func write[T fieldContent](f Field[T], obj map[string]any, value T) error {
 	if f.form == formText {
 		return f.path.set(obj, fmt.Sprint(value))
 	}

@@ -17,8 +17,11 @@ func textsOf(path Path, raw any, before []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sameList(before, items) {
-		return before, nil
+	switch {
+	case len(items) == 0:
+		return nil, nil
+	case sameList(before, items):
+		return slices.Clip(before), nil
 	}
 	texts := make([]string, len(items))
 	for i, item := range items {

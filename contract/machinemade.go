@@ -184,28 +184,37 @@ func specInPlace(from, into *MachineSpecLayout) []inPlace {
 		durationInPlace("nodeDeletionTimeout", from.NodeDeletionTimeout, into.NodeDeletionTimeout),
 		durationInPlace("nodeDrainTimeout", from.NodeDrainTimeout, into.NodeDrainTimeout),
 		durationInPlace("nodeVolumeDetachTimeout", from.NodeVolumeDetachTimeout, into.NodeVolumeDetachTimeout),
-		contentInPlace[[]any]("readinessGates", from.ReadinessGates.path, into.ReadinessGates.path),
-		contentInPlace[[]any]("taints", from.Taints.path, into.Taints.path),
+		contentInPlace("readinessGates", from.ReadinessGates.path, into.ReadinessGates.path, isEmptyList),
+		contentInPlace("taints", from.Taints.path, into.Taints.path, isEmptyList),
 	)
 	for i := range min(len(from.InPlace), len(into.InPlace)) {
-		fields = append(fields, contentInPlace[any](from.InPlace[i].text, from.InPlace[i], into.InPlace[i]))
+		fields = append(fields, contentInPlace[any](from.InPlace[i].text, from.InPlace[i], into.InPlace[i], nil))
 	}
 	return fields
 }
 
-// contentInPlace copies content of type T, including members that only newer versions of the shape have. Null is absent.
-func contentInPlace[T any](name string, from, into Path) inPlace {
+// contentInPlace copies content of type T, including members that only newer versions of the shape have. Null is absent, and so is what
+// isAbsent reports, if it is not nil: an empty list or text must not remove what another writer has added.
+func contentInPlace[T any](name string, from, into Path, isAbsent func(T) bool) inPlace {
 	return inPlace{name, from, into, func(source, target map[string]any) (bool, error) {
 		want, _, err := lookup(from.segments, source)
 		if err != nil || want == nil {
 			return false, err
 		}
-		if typed, ok := want.(T); !ok {
+		typed, ok := want.(T)
+		if !ok {
 			return false, &FieldError{Path: from, Want: typeName(typed), Got: typeName(want)}
+		}
+		if isAbsent != nil && isAbsent(typed) {
+			return false, nil
 		}
 		return true, copyContent(source, from, target, into)
 	}}
 }
+
+func isEmptyList(list []any) bool { return len(list) == 0 }
+
+func isEmptyText(text string) bool { return text == "" }
 
 // durationInPlace compares and writes by value: one object may have texts where the other has seconds.
 func durationInPlace(name string, from, into Field[time.Duration]) inPlace {
@@ -237,7 +246,7 @@ func entriesInPlace(prefix string, from, into Path, source map[string]any, given
 	slices.Sort(keys)
 	var fields []inPlace
 	for _, key := range slices.Compact(keys) {
-		fields = append(fields, contentInPlace[string](prefix+key, from.below(key), into.below(key)))
+		fields = append(fields, contentInPlace[string](prefix+key, from.below(key), into.below(key), nil))
 	}
 	return fields, nil
 }

@@ -118,8 +118,8 @@ func (m *unstructuredSetMaker) SyncSet(deployment, set Object, given []string) (
 func (m *unstructuredSetMaker) sync(from, into map[string]any, given []string) (now []string, err error) {
 	of, in := &m.deployment.ReplicatedLayout, &m.set.ReplicatedLayout
 	fields := append(specInPlace(&of.Template.MachineSpecLayout, &in.Template.MachineSpecLayout),
-		contentInPlace[string]("deletionOrder", of.DeletionOrder.path, in.DeletionOrder.path),
-		contentInPlace[string]("machineNaming", of.MachineNaming.path, in.MachineNaming.path))
+		contentInPlace("deletionOrder", of.DeletionOrder.path, in.DeletionOrder.path, isEmptyText),
+		contentInPlace("machineNaming", of.MachineNaming.path, in.MachineNaming.path, isEmptyText))
 	labels, err := entriesInPlace("labels.", of.Template.Labels.path, in.Template.Labels.path, from, given)
 	annotations, err2 := entriesInPlace("annotations.", of.Template.Annotations.path, in.Template.Annotations.path, from, given)
 	if err := errors.Join(err, err2); err != nil {

@@ -96,8 +96,8 @@ var (
 	metaOwners          = At[[]metav1.OwnerReference]("metadata", "ownerReferences")
 )
 
-// metadata fails for unreadable metadata, which unstructured's accessors treat as absent: a Machine whose annotations cannot be read must not
-// be treated as unpaused.
+// metadata fails for unreadable metadata, which unstructured's accessors treat as absent: a Machine whose annotations cannot be read must
+// not be treated as unpaused.
 func (x *exchange) metadata(state *Metadata, u *MetadataUpdate) {
 	state.Key = types.NamespacedName{Namespace: text(x, metaNamespace), Name: text(x, metaName)}
 	state.UID = types.UID(text(x, metaUID))

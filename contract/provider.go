@@ -115,10 +115,10 @@ func infraMachineSinceV1Beta2(v Version) InfraMachineLayout {
 	}
 }
 
-// Read fills every field of into from obj, reusing lists that are equal. It neither changes nor retains obj, and allocates nothing for
-// an unchanged object while times are in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an
-// error. Provider ID, addresses and failure domain are due once the machine is provisioned: before, unreadable ones are absent and reported
-// in Unreadable.
+// Read fills every field of into from obj, reusing lists that are equal. It neither changes nor retains obj, and allocates nothing for an
+// unchanged object while times are in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an
+// error. Provider ID, addresses and failure domain are due once the machine is provisioned: before, unreadable ones are absent and
+// reported in Unreadable.
 func (l *InfraMachineLayout) Read(obj *unstructured.Unstructured, into *InfraMachineState) error {
 	if l == nil {
 		return unknownVersion(obj)
@@ -138,12 +138,12 @@ func (l *InfraMachineLayout) read(obj map[string]any, into *InfraMachineState) e
 		return r.err
 	}
 	into.ProviderID = text(r, l.ProviderID)
-	r.spareUnless(into.Provisioned, &into.Unreadable)
+	r.deferUnless(into.Provisioned, &into.Unreadable)
 	into.HasAddresses = load(r, l.Addresses, &into.Addresses)
-	r.spareUnless(into.Provisioned, &into.Unreadable)
+	r.deferUnless(into.Provisioned, &into.Unreadable)
 	into.FailureDomain = r.firstNonEmpty(l.FailureDomain, l.FailureDomainFallback)
 	into.FailureDomainFallback = value(r, l.FailureDomainFallback)
-	r.spareUnless(into.Provisioned, &into.Unreadable)
+	r.deferUnless(into.Provisioned, &into.Unreadable)
 	return r.err
 }
 
@@ -219,7 +219,7 @@ func (l *BootstrapConfigLayout) read(obj map[string]any, into *BootstrapConfigSt
 		return r.err
 	}
 	into.DataSecretName = value(r, l.DataSecretName)
-	r.spareUnless(into.DataSecretCreated, &into.Unreadable)
+	r.deferUnless(into.DataSecretCreated, &into.Unreadable)
 	return r.err
 }
 
@@ -297,8 +297,8 @@ func infraMachinePoolSinceV1Beta2(v Version) InfraMachinePoolLayout {
 	}
 }
 
-// Read fills every field of into from obj, reusing lists that are equal. It neither changes nor retains obj, and allocates nothing for
-// an unchanged object while times are in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an
+// Read fills every field of into from obj, reusing lists that are equal. It neither changes nor retains obj, and allocates nothing for an
+// unchanged object while times are in UTC. The error names the object and matches ErrWrongType or ErrUnknownVersion; discard into after an
 // error. IDs, replicas and the kind are due once the group is provisioned: before, unreadable ones are absent and reported in Unreadable.
 func (l *InfraMachinePoolLayout) Read(obj *unstructured.Unstructured, into *InfraMachinePoolState) error {
 	if l == nil {
@@ -318,10 +318,10 @@ func (l *InfraMachinePoolLayout) read(obj map[string]any, into *InfraMachinePool
 		return r.err
 	}
 	into.HasProviderIDList = load(r, l.ProviderIDList, &into.ProviderIDList)
-	r.spareUnless(into.Provisioned, &into.Unreadable)
+	r.deferUnless(into.Provisioned, &into.Unreadable)
 	into.Replicas = value(r, l.Replicas)
-	r.spareUnless(into.Provisioned, &into.Unreadable)
+	r.deferUnless(into.Provisioned, &into.Unreadable)
 	into.InfrastructureMachineKind = text(r, l.InfrastructureMachineKind)
-	r.spareUnless(into.Provisioned, &into.Unreadable)
+	r.deferUnless(into.Provisioned, &into.Unreadable)
 	return r.err
 }

@@ -131,11 +131,12 @@ func groupOfWait(d *Decision) podGroup {
 		return groupLater
 	case ReasonWaitCompletedLater:
 		return groupCompletingLater
+	default:
+		if d.Intended == Wait {
+			return groupCompleting
+		}
+		return groupBlocked
 	}
-	if d.Intended == Wait {
-		return groupCompleting
-	}
-	return groupBlocked
 }
 
 // PodRef identifies one Pod. A Pod that is created again under the same name has another UID.

@@ -150,7 +150,8 @@ func TestWarnings(t *testing.T) {
 		{Node: testNode, Reason: ReasonLocalData, Message: "evicting Pod with local storage", Pods: []PodRef{ref("both"), ref("late")}, Count: 2},
 		{Node: testNode, Reason: ReasonRuleWarning, Message: `label cluster.x-k8s.io/drain has the unknown value "no"`,
 			Pods: []PodRef{ref("odd")}, Count: 1},
-		{Node: testNode, Reason: ReasonUnmanaged, Message: "evicting Pod that has no controller", Pods: []PodRef{ref("bare"), ref("both")}, Count: 2},
+		{Node: testNode, Reason: ReasonUnmanaged, Message: "evicting Pod that has no controller",
+			Pods: []PodRef{ref("bare"), ref("both")}, Count: 2},
 	}
 	require.Equal(t, want, plan.Warnings())
 	require.Empty(t, plan.Permanent(), "a warning is no obstacle")

@@ -96,7 +96,9 @@ func (f *VolumeFacts) kept() (claims map[types.NamespacedName]bool, inTree bool)
 }
 
 // attachment decides whether the volume of a VolumeAttachment is waited for.
-func (f *VolumeFacts) attachment(a *storagev1.VolumeAttachment, kept map[types.NamespacedName]bool) (ref VolumeRef, blocks bool, err error) {
+func (f *VolumeFacts) attachment(
+	a *storagev1.VolumeAttachment, kept map[types.NamespacedName]bool,
+) (ref VolumeRef, blocks bool, err error) {
 	ref.Name, ref.PV = a.Name, ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
 	if ref.PV == "" { // an inline volume of a Pod; Cluster API always fails on its VolumeAttachment
 		return ref, false, nil

@@ -46,8 +46,8 @@ type DriverOptions struct {
 // WithDriver returns steps in which a Driver takes the place of the infrastructure object: StepInfrastructure creates and reads the
 // instance of the Machine, and StepDeleteInfrastructure deletes it. The Token is the UID of the Machine. When the Driver rejects a
 // specification, the condition InfrastructureReady reports it, and the Driver is called again when the specification or its credentials
-// change, or after ten minutes. New reports missing options. WithDriver does not store Instance.Resume: the Driver finds the instance by its
-// Token until the provider ID is recorded. As with an infrastructure object, the Node of a Machine in deletion is not drained when the
+// change, or after ten minutes. New reports missing options. WithDriver does not store Instance.Resume: the Driver finds the instance by
+// its Token until the provider ID is recorded. As with an infrastructure object, the Node of a Machine in deletion is not drained when the
 // instance is already being deleted.
 //
 // If several Machines of a cluster have the provider ID of an instance, as after a Machine was copied, the instance is deleted with the
@@ -268,8 +268,8 @@ func (s *Scope) claimNode(ctx context.Context, token string) error {
 		s.care, s.careReason = careNone, "its instance was made for Machine "+heldBy
 	}
 	if s.contested = unclear != ""; s.contested {
-		s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has not reported yet whose it is, see condition %s; or remove "+
-			"the provider ID from one of them", unclear, contract.ConditionInfrastructureReady)
+		s.careReason = fmt.Sprintf("Machine %s names the instance too, and the driver has not reported yet whose it is, see condition %s; "+
+			"or remove the provider ID from one of them", unclear, contract.ConditionInfrastructureReady)
 	}
 	return err
 }

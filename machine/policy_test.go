@@ -120,7 +120,8 @@ func TestADeletionWithoutAKubeconfig(t *testing.T) {
 	w.conditionIs(m, contract.ConditionInfrastructureReady, contract.ReasonReady)
 	w.Delete(m)
 	w.conditionIs(m, contract.ConditionDeleting, contract.ReasonDrainingNode,
-		"there is no kubeconfig; to continue without, set the annotation "+contract.ExcludeDrain+" or a timeout of the drain, or delete the Cluster")
+		"there is no kubeconfig; to continue without, set the annotation "+contract.ExcludeDrain+" or a timeout of the drain, "+
+			"or delete the Cluster")
 	w.Change(m, fake.WithField(int64(1), "spec", "deletion", "nodeDrainTimeoutSeconds"))
 	w.Gone(m)
 }

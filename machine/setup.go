@@ -113,18 +113,18 @@ type Wiring struct {
 //
 // Leader election needs additional rights on Leases, and your own steps may need others.
 func PolicyRules(w Wiring) []rbacv1.PolicyRule {
-	lists := [][]rbacv1.PolicyRule{engine.PolicyRules(engine.Wiring{
+	own := engine.PolicyRules(engine.Wiring{
 		Own: engine.Resource(w.Kind, w.Resource), StatusSubresource: w.Kind.StatusSubresource, References: w.References, Read: w.ControlPlanes,
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
-	})}
+	})
 	listed := slices.Clone(w.Deployments) // of a known version, which needs no look at a CustomResourceDefinition
 	if w.DrainRules {
 		listed = append(listed, schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"})
 	}
 	for _, resource := range listed {
-		lists = append(lists, []rbacv1.PolicyRule{engine.Rule(resource, "list", "watch")})
+		own = append(own, engine.Rule(resource, "list", "watch"))
 	}
-	return contract.MergePolicyRules(lists...)
+	return contract.MergePolicyRules(own)
 }
 
 // NodePolicyRules returns the rights that a Reconciler needs in the cluster of the Nodes, which is the cluster of the Machines or a

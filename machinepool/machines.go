@@ -84,11 +84,12 @@ func (p *Scope) adopts(ctx context.Context, m *machines, other *contract.Machine
 	return p.IsSame(ctx) // an earlier pool must not adopt Machines from its stale caches
 }
 
-// plan decides about Machines; requested are the deletions already requested. create are the InfraMachines that get a Machine, orphaned the
-// Machines without an InfraMachine, and replace the unhealthy ones, in the order of scale.Remediate. Each InfraMachine has one Machine,
-// which is found by its reference, whatever its name. A Machine is deleted when its InfraMachine is gone and, one at a time, when a health
-// check requests its replacement, unless it is paused. When a pool shrinks, the provider chooses the instances and deletes their Machines.
-// A Machine whose InfraMachine is of another kind, from an earlier provider configuration, is retained: that InfraMachine was not looked up.
+// plan decides about Machines; requested are the deletions already requested. create are the InfraMachines that get a Machine, orphaned
+// the Machines without an InfraMachine, and replace the unhealthy ones, in the order of scale.Remediate. Each InfraMachine has one
+// Machine, which is found by its reference, whatever its name. A Machine is deleted when its InfraMachine is gone and, one at a time, when
+// a health check requests its replacement, unless it is paused. When a pool shrinks, the provider chooses the instances and deletes their
+// Machines. A Machine whose InfraMachine is of another kind, from an earlier provider configuration, is retained: that InfraMachine was
+// not looked up.
 func (m *machines) plan(requested engine.Deletions) (create []string, orphaned, replace []machine) {
 	has := make(sets.Set[string], len(m.own))
 	marked := scale.RemediationFacts{Limits: scale.RemediationLimits{MaxInFlight: new(1)}}

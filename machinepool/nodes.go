@@ -82,8 +82,10 @@ func (p *Scope) lookForNodes(ctx context.Context, key types.NamespacedName) (syn
 	return true, nil
 }
 
-// logged is the problem of an error that only the log describes.
-var logged = external.Problem{Reason: contract.ReasonInternalError, Message: engine.SeeLogs}
+// logged returns the problem of an error that only the log describes.
+func logged() external.Problem {
+	return external.Problem{Reason: contract.ReasonInternalError, Message: engine.SeeLogs}
+}
 
 // unreadProblem returns the reason and message of conditions about Nodes that cannot be read.
 func unreadProblem(key types.NamespacedName, err error) external.Problem {
@@ -93,7 +95,7 @@ func unreadProblem(key types.NamespacedName, err error) external.Problem {
 	case err == nil || cluster.IsUnread(err):
 		return external.Problem{Reason: contract.ReasonInspectionFailed, Message: cluster.Unread(key, err)}
 	}
-	return logged
+	return logged()
 }
 
 // isStill reports whether the live Node with the name of a recorded Node is the pool's: the recorded Node, or an instance of the pool that

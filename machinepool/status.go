@@ -107,7 +107,7 @@ func (f *statusFacts) available() metav1.Condition {
 }
 
 func (f *statusFacts) unread(kind string) metav1.Condition {
-	why := cmp.Or(f.Unread, logged) // the Nodes may be known, and the Machines not; an empty reason is rejected
+	why := cmp.Or(f.Unread, logged()) // the Nodes may be known, and the Machines not; an empty reason is rejected
 	return engine.Condition(kind, metav1.ConditionUnknown, why.Reason, why.Message)
 }
 

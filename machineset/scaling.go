@@ -8,8 +8,8 @@ import (
 	"github.com/machinist-dev/machinist/machineset/scale"
 )
 
-// scaleStep creates or deletes Machines. Names are reserved in the ledger before objects are created under them, and are removed from it before
-// a Machine is deleted.
+// scaleStep creates or deletes Machines. Names are reserved in the ledger before objects are created under them, and are removed from it
+// before a Machine is deleted.
 func scaleStep(ctx context.Context, s *Scope) (Result, error) {
 	desired, known := s.State.Replicas.Get()
 	if s.Deleting() {

@@ -23,8 +23,8 @@ const classResource = "machineclasses"
 // refusedClassRetry is how long a Machine waits until its class is read again that the driver has refused: a class has no events.
 const refusedClassRetry = 15 * time.Second
 
-// readsClasses reports whether MachineClasses specify what the driver makes: of Gardener those that every Machine names, and of machinist.dev
-// those that a Machine may name as its infrastructure object.
+// readsClasses reports whether MachineClasses specify what the driver makes: of Gardener those that every Machine names, and of
+// machinist.dev those that a Machine may name as its infrastructure object.
 func (o settings) readsClasses() bool { return o.Driver.IsStep() && o.Kinds.Group != api.Kubermatic }
 
 // readsClassSecrets reports whether the Secrets of a class have the credentials for its instances.
@@ -69,7 +69,8 @@ func (o settings) needsClasses(has served) error {
 	return nil
 }
 
-// requestOf returns what the driver is asked for, by the group of the Machines; nil: what the Machine itself specifies, without credentials.
+// requestOf returns what the driver is asked for, by the group of the Machines; nil: what the Machine itself specifies, without
+// credentials.
 func (o settings) requestOf(classes, secrets client.Reader) func(context.Context, *contract.MachineState) (provider.Request, error) {
 	switch {
 	case o.Kinds.Group == api.Gardener:

@@ -30,8 +30,8 @@
 //	echo '{apiVersion: machinist.dev/v1beta2, kind: Machine, metadata: {name: vm1}, spec: {version: v1.36.3}}' | kubectl apply -f -
 //	kubectl get mma
 //
-// A MachineClass specifies what the driver makes, where its defaults do not fit. A Machine, or the template of a set or a deployment, names it
-// as its infrastructureRef; Machines of Cluster API can do so too, where the CRD of MachineClasses is installed:
+// A MachineClass specifies what the driver makes, where its defaults do not fit. A Machine, or the template of a set or a deployment,
+// names it as its infrastructureRef; Machines of Cluster API can do so too, where the CRD of MachineClasses is installed:
 //
 //	apiVersion: machinist.dev/v1beta2
 //	kind: MachineClass
@@ -43,8 +43,8 @@
 //	metadata: {name: vm2}
 //	spec: {infrastructureRef: {apiGroup: machinist.dev, kind: MachineClass, name: small}}
 //
-// A Machine whose class is missing or refused has that in its condition InfrastructureReady; a class that was refused is read again every 15
-// seconds. The Secrets of a class are read where --driver-credentials has class, and not otherwise.
+// A Machine whose class is missing or refused has that in its condition InfrastructureReady; a class that was refused is read again every
+// 15 seconds. The Secrets of a class are read where --driver-credentials has class, and not otherwise.
 //
 // Machines of machinist.dev do not follow Cluster objects unless --clusters=always is given. With a driver as a step they need no bootstrap
 // data. What a Machine or a template then refers to is neither read, cloned nor deleted, except for a MachineClass: of Machines of
@@ -100,11 +100,11 @@
 // A fleet of Machines, MachineSets and MachineDeployments that Cluster API v1.13 has reconciled needs no preparation: stop Cluster API's
 // core manager and start this one, with the flags of all kinds that the fleet has. Ours writes annotations of machinist.dev to Machines,
 // MachineSets and MachineDeployments, and nothing else: two patches a Machine, beside their status. Cluster API's manager can have the
-// fleet back in the same way. It copies the annotations of a MachineDeployment to its MachineSets, among them the creation ledger, in which
-// this manager records what it is about to create; a MachineSet that has the ledger of another object gets a new one. Clusters and their
-// control planes still need Cluster API's controllers: without them, write what they report to the status of a Cluster. End-to-end tests show
-// both directions, and that clusterctl moves a Cluster between two control planes on which this manager and its provider run: no Machine or
-// Node is made or deleted.
+// fleet back in the same way. It copies the annotations of a MachineDeployment to its MachineSets, among them the creation ledger, in
+// which this manager records what it is about to create; a MachineSet that has the ledger of another object gets a new one. Clusters and
+// their control planes still need Cluster API's controllers: without them, write what they report to the status of a Cluster. End-to-end
+// tests show both directions, and that clusterctl moves a Cluster between two control planes on which this manager and its provider run:
+// no Machine or Node is made or deleted.
 //
 // # Limits
 //

@@ -299,7 +299,9 @@ func (w *rightsWorld) setLives() {
 func (w *rightsWorld) clusterIsAway() {
 	w.t.Helper()
 	require.NoError(w.t, w.store.Client().Create(w.t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig", Labels: map[string]string{contract.ClusterNameLabel: "demo"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "demo-kubeconfig", Labels: map[string]string{contract.ClusterNameLabel: "demo"},
+		},
 		Data: map[string][]byte{cluster.KubeconfigKey: []byte(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c,
 			context: {cluster: c}}], clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]}`)},
 	}))

@@ -242,7 +242,7 @@ func (t *Tracker) resolve(ctx context.Context, found *Object) (bool, error) {
 	resolved, err := contract.Resolve(name, crd.Labels, t.contracts...)
 	if err != nil { // the text describes what a person can do
 		found.Problem = Problem{ReasonContractLabelMissing, err.Error()}
-		return false, nil
+		return false, nil //nolint:nilerr // it is the problem of the object, and not of this read
 	}
 	found.Contract, found.GVK = resolved.Contract, gk.WithVersion(resolved.APIVersion)
 	return true, nil

@@ -312,14 +312,7 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 			continue
 		}
 		atOnce = 0
-		text := missing()
-		if text == "" {
-			return
-		}
-		if !w.Now().Before(end) {
-			if name != "" {
-				w.fail(name, fmt.Errorf("after %s: %s", limit, text))
-			}
+		if w.isOver(name, limit, end, missing) {
 			return
 		}
 		if name != "" || !w.calm { // what is missing may be something that no time is known for
@@ -328,6 +321,18 @@ func (w *World) until(ctx context.Context, name string, limit time.Duration, mis
 		w.clock.Step(max(time.Millisecond, next.Sub(w.Now())))
 	}
 	w.fail("time passes", w.circle())
+}
+
+// isOver reports whether nothing is missing, or the time is over, which is a failure under a name that is not empty.
+func (w *World) isOver(name string, limit time.Duration, end time.Time, missing func() string) bool {
+	text := missing()
+	if text != "" && w.Now().Before(end) {
+		return false
+	}
+	if text != "" && name != "" {
+		w.fail(name, fmt.Errorf("after %s: %s", limit, text))
+	}
+	return true
 }
 
 // longestWait is the longest time for which a history does not look whether anything is due.

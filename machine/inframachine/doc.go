@@ -19,7 +19,8 @@
 //
 // # Errors
 //
-// Every error is retried with the delay of its class. A rejected creation is also repeated when the specification or the credentials change.
+// Every error is retried with the delay of its class. A rejected creation is also repeated when the specification or the credentials
+// change.
 //
 // # Deletion
 //

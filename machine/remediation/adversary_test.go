@@ -120,7 +120,8 @@ func TestAClusterThatCannotBeReachedLeavesTheMachinesToBeJudged(t *testing.T) {
 	w.reports("HealthCheckSucceeded=False/UnhealthyMachine OwnerRemediated=False/WaitingForRemediation", "a")
 	w.reports("HealthCheckSucceeded=False/HasRemediateAnnotation OwnerRemediated=False/WaitingForRemediation", "b")
 	w.status(check, 4, 2, 2)
-	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "2 of 4 Machines are not judged", "NodeUnread")
+	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed,
+		"2 of 4 Machines are not judged", "NodeUnread")
 	require.Empty(t, w.health("c")+w.health("d"), "nothing that is about Nodes counts")
 }
 
@@ -142,7 +143,8 @@ func TestAMachineWhoseNodeWasInAnotherClusterIsLeftToBeJudged(t *testing.T) {
 	w.Create(check)
 	w.run(remediation.Options{})
 	w.reports("HealthCheckSucceeded=False/NodeDeleted OwnerRemediated=False/WaitingForRemediation", "here")
-	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed, "1 of 2 Machines are not judged", "NodeUnread")
+	w.AwaitCondition(check, contract.ConditionRemediationAllowed, healthcheck.ReasonRemediationAllowed,
+		"1 of 2 Machines are not judged", "NodeUnread")
 	require.Empty(t, w.health("there"))
 }
 

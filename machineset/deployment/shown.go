@@ -34,11 +34,11 @@ func (s *Scope) confirmed(ctx context.Context) (bool, error) {
 	return s.mem.confirmed, nil
 }
 
-// confirmMachines confirms with the API server, once in a pass and before a plan is carried out, that the cache has the Machines of the sets
-// in the same state: existing Machines must count, and Machines that have moved must not be created again. Their marks count too:
+// confirmMachines confirms with the API server, once in a pass and before a plan is carried out, that the cache has the Machines of the
+// sets in the same state: existing Machines must count, and Machines that have moved must not be created again. Their marks count too:
 // cluster-autoscaler marks a Machine and then lowers the replicas, and the cache of deployments may show the second write before the cache
-// of Machines shows the first. It reports false when the cache is behind, after which the pass is repeated soon, and when that lasts, which
-// holds the deployment.
+// of Machines shows the first. It reports false when the cache is behind, after which the pass is repeated soon, and when that lasts,
+// which holds the deployment.
 func (s *Scope) confirmMachines(ctx context.Context) (bool, error) {
 	if s.listed {
 		return s.current, nil

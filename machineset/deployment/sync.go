@@ -107,12 +107,13 @@ func (s *Scope) syncSet(ctx context.Context, one *set) error {
 		}
 	}
 	keeps := s.keepsFromCreating(one)
-	if !keeps && s.inPlace() && one.Annotations[scale.DisableCreateAnnotation] == "true" { // a Machine may have moved away, which is not shown yet
+	disabled := one.Annotations[scale.DisableCreateAnnotation] == "true"
+	if !keeps && s.inPlace() && disabled { // a Machine may have moved away, which is not shown yet
 		if current, err := s.confirmMachines(ctx); err != nil || !current {
 			return cmp.Or(err, engine.ErrStale)
 		}
 	}
-	if keeps || one.Annotations[scale.DisableCreateAnnotation] == "true" {
+	if keeps || disabled {
 		annotations[scale.DisableCreateAnnotation] = strconv.FormatBool(keeps)
 	}
 	annotations[scale.LimitsAnnotation] = s.limits(one.UID).String()

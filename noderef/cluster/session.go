@@ -139,9 +139,14 @@ func (l *link[T]) newCluster(s *session[T], config *rest.Config) (ctrlcluster.Cl
 	})
 }
 
-// watchErrors reports errors of the first lists as a problem of the cluster. Later lists and watches may end for harmless reasons.
+// watchErrors reports errors of the first lists as a problem of the cluster. Later lists and watches may end for harmless reasons; they are
+// in the log.
 func (l *link[T]) watchErrors(s *session[T]) toolscache.WatchErrorHandlerWithContext {
-	return func(_ context.Context, _ *toolscache.Reflector, err error) {
+	return func(ctx context.Context, r *toolscache.Reflector, err error) {
+		if s.listed.Load() {
+			toolscache.DefaultWatchErrorHandler(ctx, r, err)
+			return
+		}
 		problem, request := err, (*url.Error)(nil)
 		if errors.As(err, &request) {
 			problem = request.Err // without the address, which is another one each time

@@ -21,7 +21,8 @@ const (
 )
 
 // DefaultLimits are the flags of an arm for Cluster API's default client limits, in requests a second, for the cluster of the Machines and
-// for that of the Nodes, with bursts of 2 and 1.5 times that. Ours finds Nodes by the kubeconfig Secret of their Cluster, as Cluster API does.
+// for that of the Nodes, with bursts of 2 and 1.5 times that. Ours finds Nodes by the kubeconfig Secret of their Cluster, as Cluster API
+// does.
 func DefaultLimits(name string) []string {
 	if name == CAPI {
 		return nil

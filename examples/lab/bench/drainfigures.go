@@ -29,8 +29,8 @@ func isEviction(e cluster.AuditEvent) bool {
 
 func isAccepted(e cluster.AuditEvent) bool { return isEviction(e) && e.Code == http.StatusCreated }
 
-// duplicates counts the evictions of each pod that were asked for again although an earlier one was accepted, and not refused by a budget or
-// by a busy server. The order is that in which the API server received them.
+// duplicates counts the evictions of each pod that were asked for again although an earlier one was accepted, and not refused by a budget
+// or by a busy server. The order is that in which the API server received them.
 func duplicates(events cluster.AuditEvents) (total, perPod int) {
 	evictions := events.Where(isEviction)
 	slices.SortStableFunc(evictions, func(a, b cluster.AuditEvent) int { return a.Received.Compare(b.Received) })

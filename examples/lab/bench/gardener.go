@@ -29,12 +29,12 @@ const (
 func gardener() kind {
 	return kind{
 		name: "gardener",
-		about: `a MachineDeployment of Gardener's kinds, with Gardener's own machine-controller-manager v0.60 and with ours, without client limits.
+		about: `a MachineDeployment of Gardener's kinds, with Gardener's machine-controller-manager v0.60 and with ours, without client limits.
 
 It is scaled up to --size, a tenth of its Machines are deleted and replaced, it is rolled out with a maxSurge of 10%, and scaled to 0. Both
 have drivers that make Nodes in calls of 100ms, and 50 workers. Gardener's arm is two processes, as its users run it; its figures are their
-sums. Requests contain those of the drivers. Kubermatic's machine-controller is no arm: its providers are a list that it does not export, and
-it requires a module that the Go module proxy does not have.`,
+sums. Requests contain those of the drivers. Kubermatic's machine-controller is no arm: its providers are a list that it does not export,
+and it requires a module that the Go module proxy does not have.`,
 		arms: []string{arm.Ours, arm.Gardener}, cases: []string{""}, size: 300, max: 5000,
 		columns: []measure.Column{
 			{Figure: "requests/machine"}, {Figure: "replace requests/machine"}, {Figure: "roll requests/machine"}, {Figure: "down requests/machine"},
@@ -60,7 +60,8 @@ func prepareGardener(ctx context.Context, l *lab) error {
 		}
 	}
 	objects := []client.Object{&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: clusterName}, Data: map[string][]byte{"userData": []byte("#!/bin/sh")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: clusterName},
+		Data:       map[string][]byte{"userData": []byte("#!/bin/sh")},
 	}}
 	for _, name := range []string{clusterName, nextTemplate} {
 		class := &unstructured.Unstructured{Object: map[string]any{

@@ -41,7 +41,8 @@ func (n *nodes) CreateMachine(ctx context.Context, r *driver.CreateMachineReques
 		Spec: corev1.NodeSpec{ProviderID: scheme + name},
 	}
 	node.Status.Capacity = corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
 	}
 	err := n.call(ctx)
 	if err == nil {

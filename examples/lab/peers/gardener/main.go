@@ -1,5 +1,5 @@
-// Command gardener is Gardener's machine-controller-manager as its users run it: the manager of sets and deployments, and in another process the
-// controller of Machines with a driver. The driver makes Nodes that kwok simulates, as the driver of examples/manager does.
+// Command gardener is Gardener's machine-controller-manager as its users run it: the manager of sets and deployments, and in another
+// process the controller of Machines with a driver. The driver makes Nodes that kwok simulates, as the driver of examples/manager does.
 //
 //	gardener manager FLAGS | gardener driver FLAGS
 package main
