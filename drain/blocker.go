@@ -104,7 +104,7 @@ func comparePodRefs(a, b PodRef) int {
 //     KubeVirt's does, which a plan cannot detect.
 //   - Pods that are or will be terminating and have finalizers, except those of Kubernetes' own controllers. Their object stays until the
 //     finalizers are removed; a plan cannot detect whether their controller still runs.
-//   - Pods that a rule denies.
+//   - Pods that a rule denies, and Pods with restartPolicy Always whose completion is waited for.
 //
 // Budgets that allow no eviction only at the moment are in Blockers.
 func (p Plan) Permanent() []Blocker {
@@ -125,6 +125,9 @@ func (p Plan) obstacles(d *Decision, groups blockerGroups) {
 		b := blockerOf(d)
 		b.Remedy = "change the Pod, or the rules of the drain"
 		groups.add(b, d)
+	case (d.Reason == ReasonWaitCompleted || d.Reason == ReasonWaitCompletedLater) && neverCompletes(d.Pod):
+		groups.add(Blocker{Reason: ReasonNeverCompletes, Message: "waiting for completion of a Pod with restartPolicy Always",
+			Remedy: "delete the Pod when it may go, or let it be evicted: change its drain label or the MachineDrainRule"}, d)
 	}
 	if names := foreignFinalizers(d.Pod); len(names) > 0 && (d.Intended.leaves() || d.Pod.DeletionTimestamp != nil) {
 		groups.add(Blocker{Reason: ReasonFinalizer,

@@ -33,8 +33,12 @@ type Outcome struct {
 // reason stays the same. Other reasons end with an event; their pause is at most a quarter of a minute.
 func schedule(r Reason) (first, longest time.Duration) {
 	switch r {
-	case ReasonUnknownOutcome, ReasonServerError, ReasonConflict, ReasonThrottled:
+	case ReasonConflict:
+		return time.Second, 2 * time.Second
+	case ReasonUnknownOutcome, ReasonServerError, ReasonThrottled:
 		return time.Second, time.Minute
+	case ReasonRespawned:
+		return 5 * time.Second, 5 * time.Minute
 	case ReasonForbidden, ReasonAdmissionDenied, ReasonNamespaceTerminating:
 		return 15 * time.Second, 5 * time.Minute
 	case ReasonBudgetNeverAllows, ReasonMultipleBudgets, ReasonEndpointMissing, ReasonInvalid:

@@ -92,6 +92,12 @@ func skip(prev Verdict) Verdict {
 	return prev.decideIf(true, Ignore, ReasonSkipped, "a rule excludes the Pod from the drain")
 }
 
+// neverCompletes reports whether a Pod ends only when it is deleted.
+func neverCompletes(pod *corev1.Pod) bool {
+	always := pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
+	return always && pod.Spec.ActiveDeadlineSeconds == nil
+}
+
 func ofDaemonSet(pod *corev1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil || ref.Kind != "DaemonSet" {

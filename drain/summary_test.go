@@ -67,9 +67,10 @@ func withEmptyDir(p *corev1.Pod) {
 
 func TestPermanent(t *testing.T) {
 	closed := newBudget("closed", 0, limits("", "0"), healthy(3, 3, 3))
-	late := named(setOrder(1), "late")
+	late, wait := named(setOrder(1), "late"), named(waitCompleted, "job", "server")
 	other := labeled("app", "other")
 	cases := map[string]struct {
+		reason  string
 		pods    []*corev1.Pod
 		budgets []*policyv1.PodDisruptionBudget
 		held    map[types.UID]Hold
@@ -115,6 +116,18 @@ func TestPermanent(t *testing.T) {
 				newPod("ds", ownedBy("apps/v1", "DaemonSet"), finalized("x.io/a")),
 			},
 		},
+		"a pod that never completes": {
+			reason: "restartPolicy Always, unless there is a deadline",
+			pods: []*corev1.Pod{
+				newPod("server"),
+				newPod("job", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }),
+			},
+			want: []string{"NeverCompletes [] 1: delete the Pod when it may go, or let it be evicted: " +
+				"change its drain label or the MachineDrainRule"},
+		},
+		"a deadline ends a pod": {
+			pods: []*corev1.Pod{newPod("server", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(60)) })},
+		},
 		"a rule denies": {
 			pods: []*corev1.Pod{newPod("a", annotated("order", "x"))},
 			want: []string{"RuleFailed [] 1: change the Pod, or the rules of the drain"},
@@ -122,14 +135,14 @@ func TestPermanent(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			plan := planOf(with(late, orderInText), Facts{Budgets: tc.budgets, Held: tc.held}, tc.pods...)
+			plan := planOf(with(late, orderInText, wait), Facts{Budgets: tc.budgets, Held: tc.held}, tc.pods...)
 			var got []string
 			for _, o := range plan.Permanent() {
 				require.NotEmpty(t, o.Message)
 				require.Equal(t, testNode, o.Node)
 				got = append(got, fmt.Sprintf("%s %v %d: %s", o.Reason, o.Budgets, o.Count, o.Remedy))
 			}
-			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.want, got, tc.reason)
 		})
 	}
 }

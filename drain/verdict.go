@@ -71,10 +71,11 @@ const (
 
 // Reasons that only [Plan.Permanent] and [Plan.Warnings] use.
 const (
-	ReasonFinalizer   Reason = "Finalizer"   // finalizers keep the object after the containers have ended
-	ReasonLocalData   Reason = "LocalData"   // data in emptyDir volumes is lost
-	ReasonUnmanaged   Reason = "Unmanaged"   // no controller creates the Pod again
-	ReasonRuleWarning Reason = "RuleWarning" // a rule warns
+	ReasonFinalizer      Reason = "Finalizer"      // finalizers keep the object after the containers have ended
+	ReasonNeverCompletes Reason = "NeverCompletes" // waits for the completion of a Pod that always restarts
+	ReasonLocalData      Reason = "LocalData"      // data in emptyDir volumes is lost
+	ReasonUnmanaged      Reason = "Unmanaged"      // no controller creates the Pod again
+	ReasonRuleWarning    Reason = "RuleWarning"    // a rule warns
 )
 
 // Verdict is the decision about one Pod.

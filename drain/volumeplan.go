@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,7 @@ func PlanVolumes(facts VolumeFacts) (plan VolumePlan, err error) {
 			plan.Blocking = append(plan.Blocking, ref)
 		}
 	}
+	keepsInTree = keepsInTree || slices.Contains(slices.Collect(maps.Values(kept)), false)
 	for i := range facts.Node.Status.VolumesAttached {
 		// The VolumeAttachment of a CSI volume is removed when the driver confirms the detachment, and the status is updated later. If an ignored
 		// Pod may have a volume without an attachment, the owner of this volume is unknown: a wait that is too short is better than an endless
@@ -76,8 +78,8 @@ func (f *VolumeFacts) stopped() VolumeStop {
 	}
 }
 
-// kept returns the claims of the ignored Pods of this Node. inTree is whether such a Pod may have a volume that is attached without a
-// VolumeAttachment: by a claim, or in its spec.
+// kept returns the claims of the ignored Pods of this Node, whose values become true when their volume is found among the attachments.
+// inTree is whether the spec of such a Pod has a volume that is attached without a VolumeAttachment.
 func (f *VolumeFacts) kept() (claims map[types.NamespacedName]bool, inTree bool) {
 	claims = map[types.NamespacedName]bool{}
 	for i := range f.Decisions {
@@ -89,7 +91,7 @@ func (f *VolumeFacts) kept() (claims map[types.NamespacedName]bool, inTree bool)
 			inTree = inTree || isInTree(&d.Pod.Spec.Volumes[j].VolumeSource)
 		}
 		for _, claim := range claimsOf(d.Pod) {
-			claims[claim], inTree = true, true
+			claims[claim] = false
 		}
 	}
 	return claims, inTree
@@ -115,7 +117,10 @@ func (f *VolumeFacts) attachment(
 	}
 	// The volume is not waited for if a Pod that stays on the Node uses it (Cluster API #6285), unless its claim was deleted and created again
 	// under the same name, or if it may be attached to several Nodes at the same time, so that no other Node waits for its detachment.
-	stays := kept[ref.Claim] && pv.Status.Phase != corev1.VolumeReleased
+	_, stays := kept[ref.Claim]
+	if stays = stays && pv.Status.Phase != corev1.VolumeReleased; stays {
+		kept[ref.Claim] = true
+	}
 	return ref, !stays && !shared(pv), nil
 }
 

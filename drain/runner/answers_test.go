@@ -237,10 +237,11 @@ func TestRespawned(t *testing.T) {
 	g.step("n")
 	require.Equal(t, 2, g.send())
 	g.gone("n", "first", "second")
-	for _, name := range []string{"third", "fourth"} {
+	for _, rest := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
+		name := rest.String()
 		create(name, "rs")
 		require.Equal(t, 15*time.Second, g.blocked("n", drain.ReasonRespawned).RequeueAfter)
-		g.clock.Step(15*time.Second - time.Millisecond)
+		g.clock.Step(rest - time.Millisecond)
 		g.step("n")
 		require.Zero(t, g.send())
 		g.clock.Step(time.Millisecond)

@@ -49,9 +49,16 @@ type attempt struct {
 	seenRV   string       // version of the budget when the eviction was accepted, or refused because of the budget
 }
 
+// respawning is the state of a controller that creates Pods again: the number of those that have left, and the time until which the next
+// one rests. Every eviction would create the next Pod of a controller that ignores the cordon (Cluster API #12640, machine-api-operator
+// #1051).
+type respawning struct {
+	times int
+	until time.Time
+}
+
 // look updates the attempts for the Pods of a Step, and returns the holds on them. A Pod counts as created again when it is late, and a Pod
-// of its controller was evicted before; clocks are not compared. Then it rests: every eviction would create the next Pod of a controller
-// that ignores the cordon (Cluster API #12640, machine-api-operator #1051).
+// of its controller was evicted before; clocks are not compared. Then it rests, longer each time.
 func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) map[types.UID]drain.Hold {
 	before := ns.attempts
 	ns.attempts = make(map[types.UID]*attempt, len(shown))
@@ -69,7 +76,7 @@ func (ns *nodeState) look(shown []drain.Decision, paused *pause, now time.Time) 
 		a.goes = goes
 		a.endIfOver(now)
 		hold, holds := a.hold(paused, now)
-		if !holds && a.late && now.Before(ns.respawns[a.controller]) {
+		if !holds && a.late && now.Before(ns.respawns[a.controller].until) {
 			hold, holds = drain.Hold{Reason: drain.ReasonRespawned, Message: respawnedMessage}, true
 		}
 		if holds {
@@ -229,7 +236,12 @@ func (a *attempt) succeeded(o drain.Outcome, now time.Time) {
 		a.seenRV = a.budget.seenRV
 	}
 	if a.controller != "" {
-		a.ns.respawns[a.controller] = now.Add(probeInterval)
+		c := a.ns.respawns[a.controller]
+		if a.late {
+			c.times++
+		}
+		c.until = now.Add(drain.Rest(drain.ReasonRespawned, 0, c.times+1))
+		a.ns.respawns[a.controller] = c
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,18 +24,23 @@ const reportedFor = 2 * time.Minute
 // cordon is the state of the cordon of a Node. The zero value is a Node that was not cordoned yet.
 type cordon struct {
 	since time.Time // the first Step that saw the cordon
-	// undone is set while others make the Node schedulable again each time that it is cordoned, which then is put off: from the first of these
-	// Steps until some time after the last one. Only then may a drain end without the cordon.
-	undone      *patch.UndoneError
+	holds bool      // the last Step saw the cordon, or the API server accepted it after that
+	// first and last are when others made the Node schedulable again; zero some time after the last one.
 	first, last time.Time
-	reported    bool // in an Event
+	// undone is set while they do that each time that the Node is cordoned, which then is put off. Only then may a drain end without the cordon.
+	undone   *patch.UndoneError
+	reported bool // in an Event
 }
 
-// see updates the state from the Node of a Step.
-func (c *cordon) see(unschedulable bool, now time.Time) {
+// see updates the state from the Node of a Step; behind means that the Node is older than the last cordon.
+func (c *cordon) see(unschedulable, behind bool, now time.Time) {
 	if now.Sub(c.last) >= reportedFor {
-		c.undone = nil
+		c.undone, c.first, c.last = nil, time.Time{}, time.Time{}
 	}
+	if c.holds && !unschedulable && !behind {
+		c.first, c.last = cmp.Or(c.first, now), now
+	}
+	c.holds = unschedulable || c.holds && behind
 	switch {
 	case !unschedulable && c.undone == nil:
 		c.since = time.Time{}
@@ -45,10 +51,8 @@ func (c *cordon) see(unschedulable bool, now time.Time) {
 
 // putOff records that the Node cannot be cordoned now, because others undo it.
 func (c *cordon) putOff(undone *patch.UndoneError, now time.Time) {
-	if c.undone == nil {
-		c.first = now
-	}
-	if c.undone, c.last = undone, now; c.since.IsZero() {
+	c.undone, c.first, c.last = undone, cmp.Or(c.first, now), now
+	if c.since.IsZero() {
 		c.since = now
 	}
 }
@@ -57,42 +61,47 @@ func (c *cordon) putOff(undone *patch.UndoneError, now time.Time) {
 func (r *Runner) cordon(ctx context.Context, ns *nodeState, node *corev1.Node) error {
 	now, behind := r.cfg.Clock.Now(), r.cordons.Behind(node)
 	r.mu.Lock()
-	ns.cordon.see(node.Spec.Unschedulable, now)
+	ns.cordon.see(node.Spec.Unschedulable, behind, now)
 	ns.listedAgain = ns.listedAgain && !ns.cordon.since.IsZero()
 	r.mu.Unlock()
 	if node.Spec.Unschedulable || behind {
 		return nil
 	}
 	err := r.setUnschedulable(ctx, node)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if undone, is := errors.AsType[*patch.UndoneError](err); is {
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		ns.cordon.putOff(undone, now)
 		return nil
 	}
+	ns.cordon.holds = err == nil
 	return err
 }
 
 // report adds to a result that others make the Node schedulable again.
-func (c *cordon) report(node string, result *Result) {
-	if c.undone == nil || result.Done {
+func (c *cordon) report(node string, result *Result, now time.Time) {
+	if c.last.IsZero() || result.Done {
 		return
 	}
 	by := ""
-	if c.undone.By != "" {
-		by = " by " + c.undone.By
+	if c.undone != nil {
+		by = ", several times"
+		if c.undone.By != "" {
+			by += " by " + c.undone.By
+		}
+		if at := c.last.Add(c.undone.After); at.After(now) {
+			result.againAt(at, now)
+		}
 	}
 	b := drain.Blocker{
 		Node: node, Reason: drain.ReasonUncordoned, Since: c.first,
-		Message: "the Node was made schedulable again during its drain, several times" + by + "; it is cordoned again, later each time: " +
-			"stop the other writer",
+		Message: "the Node was made schedulable again during its drain" + by + "; it is cordoned again, later each time: stop the other writer",
 	}
 	result.Blockers = append(result.Blockers, b)
 	if !c.reported {
 		c.reported, result.Event = true, &b
 	}
 	result.Message = strings.Trim("* "+b.Message+"\n"+result.Message, "\n")
-	result.RequeueAfter = min(result.RequeueAfter, c.undone.After)
 }
 
 // setUnschedulable writes one field, with a test of the UID. It omits the resource version, so that status writes of the kubelet cause no

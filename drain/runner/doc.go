@@ -20,8 +20,8 @@
 //   - A drain is Done only when all Pods of the Node are known, none of them blocks, and the Node is cordoned. Config.Settle must have
 //     passed since the first Step that saw the cordon and since the last new Pod, and a later list of the Pods must confirm the result: a
 //     watch may be behind. A new process does both again.
-//   - A Node that others make schedulable again is cordoned again. After five times, a blocker reports that, cordons become rarer, up to
-//     one a minute, and the drain ends without the cordon when no Pod is left.
+//   - A Node that others make schedulable again is cordoned again, and a blocker reports that. After five times in a row, cordons become
+//     rarer, up to one a minute, and the drain ends without the cordon when no Pod is left.
 //   - No Pod is deleted unless a rule or a policy requires it.
 //   - No more evictions of one budget are in flight, over all Nodes, than its status allows. In addition, one Pod of a closed budget
 //     is requested every 15 s, because the API server decides.

@@ -40,7 +40,7 @@ type nodeState struct {
 	boundAt   time.Time              // when a Pod that must leave first appeared in a Step
 	queue     []types.UID
 	waits     map[types.NamespacedName]bool // budgets that hold Pods of the Node
-	respawns  map[types.UID]time.Time       // by controller of a Pod that has left: when the next one may be evicted
+	respawns  map[types.UID]respawning      // by controller of a Pod that has left
 	blocked   map[string]time.Time          // since when, by key of the blockers of the last report
 	// listedAgain: the Pods were listed again when none was left and the settle time was over.
 	listedAgain bool
@@ -130,7 +130,7 @@ func (r *Runner) enter(req *Request) (*nodeState, error) {
 		r.forgetLocked(req.Node.Name)
 		ns = &nodeState{
 			name: req.Node.Name, uid: req.Node.UID, startedAt: r.cfg.Clock.Now(), waits: map[types.NamespacedName]bool{},
-			respawns: map[types.UID]time.Time{},
+			respawns: map[types.UID]respawning{},
 		}
 		r.nodes[ns.name] = ns
 		r.ring = append(r.ring, ns)

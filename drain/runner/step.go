@@ -141,7 +141,7 @@ func (r *Runner) report(ns *nodeState, result *Result, done bool, now time.Time)
 	if done {
 		confirm = result.settle(ns, r.cfg.Settle, now)
 	}
-	ns.cordon.report(ns.name, result)
+	ns.cordon.report(ns.name, result, now)
 	return confirm
 }
 

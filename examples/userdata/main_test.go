@@ -20,7 +20,7 @@ func TestADocumentIsRenderedFromFlags(t *testing.T) {
 	for name, content := range map[string]string{"ca.crt": ca, "token": token + "\n", "keys": "ssh-ed25519 AAAA one\nssh-ed25519 BBBB two\n"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
-	args := []string{"render", "-system", "flatcar", "-limit", "16384", "-server", "https://192.0.2.1:6443",
+	args := []string{"render", "-system", "flatcar", "-limit", "16384", "-binary", "-server", "https://192.0.2.1:6443",
 		"-ca", filepath.Join(folder, "ca.crt"),
 		"-token-file", filepath.Join(folder, "token"), "-ssh-keys", filepath.Join(folder, "keys"), "-name", "worker-7",
 		"-labels", "a=b,c=", "-taints", "d=e:NoExecute,f:NoSchedule"}

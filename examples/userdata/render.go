@@ -16,6 +16,7 @@ import (
 type request struct {
 	system, ca, token, keys string
 	limit                   int
+	binary                  bool
 	labels, taints          string
 	config                  userdata.Config
 }
@@ -24,7 +25,8 @@ func (r *request) flags(errOut io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet("render", flag.ContinueOnError)
 	f.SetOutput(errOut)
 	f.StringVar(&r.system, "system", userdata.Ubuntu2404, "operating system: "+strings.Join(userdata.Names(), ", "))
-	f.IntVar(&r.limit, "limit", 0, "make the document fit this many bytes, compressed if it must be, such as 16384 for AWS")
+	f.IntVar(&r.limit, "limit", 0, "fail if the document has more bytes than this, such as 32768 for Hetzner Cloud")
+	f.BoolVar(&r.binary, "binary", false, "compress a document that is larger than --limit: the cloud accepts bytes, as AWS with 16384 does")
 	f.StringVar(&r.config.Version, "version", "v1.36.3", "Kubernetes version")
 	f.StringVar((*string)(&r.config.Architecture), "architecture", string(userdata.AMD64), "amd64 or arm64")
 	f.StringVar((*string)(&r.config.Families), "families", string(userdata.IPv4), "IPv4, IPv6 or DualStack")
@@ -60,7 +62,7 @@ func render(args []string, out, errOut io.Writer) error {
 		return err
 	}
 	if r.limit > 0 {
-		if doc, err = doc.Fit(userdata.Budget{Bytes: r.limit, Binary: true}); err != nil {
+		if doc, err = doc.Fit(userdata.Budget{Bytes: r.limit, Binary: r.binary}); err != nil {
 			return err
 		}
 	}
