@@ -169,7 +169,8 @@ func TestRest(t *testing.T) {
 		ReasonAdmissionDenied:   {15 * time.Second, 30 * time.Second, 5 * time.Minute},
 		ReasonServerError:       {time.Second, 2 * time.Second, time.Minute},
 		ReasonUnknownOutcome:    {time.Second, 2 * time.Second, time.Minute},
-		ReasonConflict:          {time.Second, 2 * time.Second, time.Minute},
+		ReasonConflict:          {time.Second, 2 * time.Second, 2 * time.Second},
+		ReasonRespawned:         {5 * time.Second, 10 * time.Second, 5 * time.Minute},
 	} {
 		for i, times := range []int{1, 2, 60} {
 			require.Equal(t, want[i], Rest(reason, want[0], times), reason)

@@ -63,13 +63,14 @@ func TestPlanVolumes(t *testing.T) {
 		"an attachment whose volume is gone":    {va(detaching), nil, nil, nodeWith(), left},
 		"a new attachment of an unknown volume": {va(fresh), nil, nil, nodeWith(), waits},
 		// Cluster API #6285: a CephFS volume stayed attached.
-		"a volume for many Nodes":                      {va(), pv(many), nil, nodeWith(), left},
-		"a volume for many readers":                    {va(), pv(readers), nil, nodeWith(), left},
-		"a volume without access modes":                {va(), pv(modes()), nil, nodeWith(), waits},
-		"a CSI volume of the status only":              {nil, nil, nil, nodeWith(csiVolume), left}, // Cluster API #11246
-		"an in-tree volume of the status":              {nil, nil, nil, nodeWith(inTreeVolume), string(inTreeVolume)},
-		"one while an ignored pod has one by a claim":  {nil, pv(iscsi), pods{mounting()}, nodeWith(inTreeVolume), left},
-		"one while an ignored pod has one in its spec": {nil, nil, pods{inSpec}, nodeWith(inTreeVolume), left},
+		"a volume for many Nodes":                         {va(), pv(many), nil, nodeWith(), left},
+		"a volume for many readers":                       {va(), pv(readers), nil, nodeWith(), left},
+		"a volume without access modes":                   {va(), pv(modes()), nil, nodeWith(), waits},
+		"a CSI volume of the status only":                 {nil, nil, nil, nodeWith(csiVolume), left}, // Cluster API #11246
+		"an in-tree volume of the status":                 {nil, nil, nil, nodeWith(inTreeVolume), string(inTreeVolume)},
+		"one while an ignored pod has one by a claim":     {nil, pv(iscsi), pods{mounting()}, nodeWith(inTreeVolume), left},
+		"one while an ignored pod has another by a claim": {va(), pv(), pods{mounting()}, nodeWith(inTreeVolume), string(inTreeVolume)},
+		"one while an ignored pod has one in its spec":    {nil, nil, pods{inSpec}, nodeWith(inTreeVolume), left},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan, err := PlanVolumes(VolumeFacts{
