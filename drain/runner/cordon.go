@@ -27,7 +27,8 @@ type cordon struct {
 	holds bool      // the last Step saw the cordon, or the API server accepted it after that
 	// first and last are when others made the Node schedulable again; zero some time after the last one.
 	first, last time.Time
-	// undone is set while they do that each time that the Node is cordoned, which then is put off. Only then may a drain end without the cordon.
+	// undone is set while they do that each time that the Node is cordoned, which then is put off. Only then may a drain end without the
+	// cordon.
 	undone   *patch.UndoneError
 	reported bool // in an Event
 }
