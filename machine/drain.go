@@ -7,10 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/drain"
@@ -213,8 +213,13 @@ func (s *Scope) watchNode() {
 }
 
 // releaseNode stops watching the pods and the volumes of the Node. It must not be called while the pass waits for them, because they would
-// be listed again.
-func (s *Scope) releaseNode() { s.memory.stopWatching() }
+// be listed again. It does not release a Node that now belongs to another Machine, which may be draining it.
+func (s *Scope) releaseNode() {
+	watched := s.memory.watched.release != nil
+	if s.memory.stopWatching(); !watched && s.Node.Outcome != noderef.Stale && s.Node.Outcome != noderef.Claimed {
+		s.Workload.Release(s.State.Node.Name) // a step of the embedder may have begun
+	}
+}
 
 // releaseIfPaused cancels the queued evictions of the drain if the Machine or its Cluster requests a pause. A Cluster that is unread for a
 // short time does not restart the drain.
@@ -273,18 +278,43 @@ func (s *Scope) drainedMachine() drain.DrainedMachine {
 // readDrainRules reads all rules of the Machine's namespace, including invalid ones.
 func (s *Scope) readDrainRules(ctx context.Context) (drain.MachineDrainRules, error) {
 	gvk := s.env.drainRuleGVK()
-	rules, synced, err := s.env.frame.Tracker.List(ctx, gvk, s.State.Key.Namespace)
-	switch {
-	case meta.IsNoMatchError(err):
-		return nil, nil
-	case err == nil && !synced:
-		err = fmt.Errorf("%w: %s; if this lasts, look for missing list and watch permissions", cluster.ErrNotSynced, gvk.GroupKind())
+	served, err := s.env.watchDrainRules(ctx, gvk)
+	if err != nil || !served {
+		return nil, err
 	}
-	items := make([]unstructured.Unstructured, 0, len(rules))
-	for _, rule := range rules {
-		items = append(items, *rule)
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(gvk)
+	err = s.env.ports.Cache.List(ctx, &list, client.InNamespace(s.State.Key.Namespace), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, err
 	}
-	return drain.ReadMachineDrainRules(items), err
+	return drain.ReadMachineDrainRules(list.Items), nil
+}
+
+// watchDrainRules watches the rules, and reports whether their CRD exists.
+func (r *Reconciler) watchDrainRules(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	synced, err := r.frame.Tracker.Ensure(ctx, external.CRDMetadata())
+	if err == nil && !synced {
+		err = notListed(external.CRDGVK())
+	}
+	if err != nil {
+		return false, err
+	}
+	err = r.ports.Cache.Get(ctx, types.NamespacedName{Name: contract.CRDName(gvk.GroupKind())}, external.CRDMetadata())
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(gvk)
+	synced, err = r.frame.Tracker.Ensure(ctx, kind)
+	if err == nil && !synced {
+		err = notListed(gvk)
+	}
+	return err == nil, err
+}
+
+func notListed(gvk schema.GroupVersionKind) error {
+	return fmt.Errorf("%w: %s; if this lasts, look for missing list and watch permissions", cluster.ErrNotSynced, gvk.GroupKind())
 }
 
 // drainRuleGVK returns the kind of the rules for the Machines of this Reconciler.

@@ -84,7 +84,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 		"a limit that was shortened meanwhile has passed": {
 			volumes: attachedTo{result: some}, began: began, limit: time.Second,
 			want: outcome{Told: []string{`Warning FailedWaitForVolumeDetach error waiting for node volumes detaching Machine's node "n": ` +
-				"not completed within 1s: the deletion continues without"}}},
+				"not completed within 1s: the deletion continues without"}, Released: 1}},
 		"it was, and is not any more": {
 			volumes: attachedTo{result: runner.VolumesResult{Done: true}}, began: began,
 			want: outcome{Detached: true, Released: 1,
@@ -104,7 +104,7 @@ func TestAPassWritesAboutVolumesOnlyWhatALaterOneNeeds(t *testing.T) {
 			want: outcome{Result: Result{Stop: true, RequeueAfter: engine.ConflictRetry},
 				Message: waiting + "\n" + cluster.ErrNotConnected.Error()}},
 		"the Nodes are unread": {
-			unread: true, want: outcome{Result: Result{Stop: true, RequeueAfter: unreadRetry}, Began: contract.SetTo(now),
+			unread: true, want: outcome{Result: Result{Stop: true, RequeueAfter: time.Minute}, Began: contract.SetTo(now),
 				Message: cluster.ErrNotConnected.Error() + "; to continue without, " + volumesStage().exits}},
 		"the Nodes are unread, and there is a limit": {
 			unread: true, limit: 5 * time.Second,

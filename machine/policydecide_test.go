@@ -229,7 +229,7 @@ func TestAWaitForUnreadNodesEndsWithALimitOrAnotherTry(t *testing.T) {
 		want  Result
 	}{
 		"the first list of the own cluster": {want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
-		"there is no cluster":               {err: cluster.ErrNoCluster, want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
+		"an event follows, as a rule":       {err: cluster.ErrNoCluster, want: Result{Stop: true, RequeueAfter: time.Minute}},
 		"the state cannot be read":          {err: unknown, want: Result{Stop: true, RequeueAfter: 10 * time.Second}},
 		"the state cannot be read before the limit": {err: unknown, limit: 35 * time.Second,
 			want: Result{Stop: true, RequeueAfter: 5 * time.Second}},

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -117,12 +116,11 @@ func PolicyRules(w Wiring) []rbacv1.PolicyRule {
 		Own: engine.Resource(w.Kind, w.Resource), StatusSubresource: w.Kind.StatusSubresource, References: w.References, Read: w.ControlPlanes,
 		Clusters: w.Clusters, Events: w.Events, OwnerReferencesEnforced: w.OwnerReferencesEnforced,
 	})
-	listed := slices.Clone(w.Deployments) // of a known version, which needs no look at a CustomResourceDefinition
-	if w.DrainRules {
-		listed = append(listed, schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"})
+	for _, deployment := range w.Deployments {
+		own = append(own, engine.Rule(deployment, "list", "watch"))
 	}
-	for _, resource := range listed {
-		own = append(own, engine.Rule(resource, "list", "watch"))
+	if w.DrainRules {
+		own = append(own, engine.ReadRules(schema.GroupResource{Group: drainRuleGVK.Group, Resource: "machinedrainrules"})...)
 	}
 	return contract.MergePolicyRules(own)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/machinist-dev/machinist/contract"
 	"github.com/machinist-dev/machinist/internal/engine"
 	"github.com/machinist-dev/machinist/internal/external"
+	"github.com/machinist-dev/machinist/noderef/cluster"
 )
 
 // Stage is one stage of a deletion. A deletion processes its stages in the order of the list of steps, and checks each in every pass: a
@@ -255,8 +256,12 @@ func (s *Scope) waitForStage(stage Stage, f stageFacts, why string) (Result, err
 		why += s.waysOut(stage, f.Unread != "")
 	}
 	after := time.Duration(0)
-	if f.Unread != "" { // not every reason ends with an event
+	switch {
+	case f.Unread == "":
+	case s.NodesErr == nil || !cluster.IsUnread(s.NodesErr): // no event ends it
 		after = unreadRetry
+	default: // each pass may ask the Driver of the Machine
+		after = time.Minute
 	}
 	return s.waitFor(stage.Reason, why, s.until(after, f.Started, f.Limit)), nil
 }

@@ -105,10 +105,10 @@ func (k *Keeper) Ensure(ctx context.Context, in Input) (Outcome, error) {
 
 func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 	recorded := in.Request.ProviderID != ""
-	if in.Deleting && !recorded {
-		return k.lookFor(ctx, in.Request, in.Now), nil
-	}
 	r, asked, refused := k.request(ctx, in)
+	if in.Deleting && !recorded {
+		return k.lookFor(ctx, r, in.Now), nil
+	}
 	if refused != nil && provider.ClassOf(refused) != provider.Invalid {
 		return withoutInput(in, refused), fmt.Errorf("input of driver %s: %w", k.options.Calls.Name, refused)
 	}
@@ -135,7 +135,7 @@ func (k *Keeper) ensure(ctx context.Context, in Input) (Outcome, error) {
 		return o, nil
 	}
 	facts.Failures = a.counted()
-	return k.outcome(facts, a.valid, a.wait(asked, in.Now)), nil
+	return k.outcome(facts, a.valid, cmp.Or(a.wait(asked, in.Now), k.options.Poll)), nil
 }
 
 // lookFor returns the Outcome for an instance whose provider ID was not recorded before its Machine was deleted. It reports nothing about
@@ -219,18 +219,19 @@ func (k *Keeper) outcome(facts Facts, valid bool, wait time.Duration) Outcome {
 func (k *Keeper) request(ctx context.Context, in Input) (provider.Request, string, error) {
 	r, err := in.Request, in.Err
 	switch {
-	case in.Deleting:
-		return r, looking, nil
-	case err != nil:
+	case err != nil && !in.Deleting:
 		return r, "refused: " + err.Error(), err // another error must be reported too
 	case r.ProviderID != "":
 		return r, looking, nil
 	}
-	if k.options.Calls.AddDefaults != nil {
+	if k.options.Calls.AddDefaults != nil { // a look by the Token may need them
 		var spec json.RawMessage
 		if spec, err = k.options.Calls.AddDefaults(r.Spec); err == nil {
 			r.Spec = spec
 		}
+	}
+	if in.Deleting { // what is wrong with the specification concerns nobody any more
+		return r, looking, nil
 	}
 	return r, fingerprint(ctx, &r), err
 }
@@ -290,8 +291,8 @@ func (k *Keeper) Held(kind, value, finalizer string, holders []string) Removal {
 		who += fmt.Sprintf(" (and %d more)", more)
 	}
 	return Removal{RequeueAfter: k.options.Poll, Message: fmt.Sprintf("The instance with %s is not deleted while %s %s claims it too: "+
-		"delete that one as well, or remove the value there. To leave the instance to that one, remove the value here and, where it comes "+
-		"back, the finalizer %s", value, kind, who, finalizer)}
+		"delete that one as well or, if it has the value, remove it there. To leave the instance to that one, remove the value here and, "+
+		"where it comes back, the finalizer %s", value, kind, who, finalizer)}
 }
 
 // Remove deletes the instance. Without a provider ID, one result that nothing is left does not end the deletion, because a new instance may
@@ -299,7 +300,8 @@ func (k *Keeper) Held(kind, value, finalizer string, holders []string) Removal {
 // in a row are needed, with the delays of the class NotFound between them, however old the Machine is. It needs no complete Request:
 // neither a class nor a valid specification, and Secrets only if the Driver reads its credentials from them.
 func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
-	r, key, name := in.Request, attemptKey{in.Request.Token, true}, k.options.Calls.Name
+	r, _, _ := k.request(ctx, in) // nothing is refused in a deletion
+	key, name := attemptKey{r.Token, true}, k.options.Calls.Name
 	a, of, unsure := k.attempts.of(key), deletion, r.ProviderID == ""
 	if unsure {
 		of = deletionByToken
@@ -333,5 +335,5 @@ func (k *Keeper) Remove(ctx context.Context, in Input) Removal {
 func (k *Keeper) later(key attemptKey, a attempt, of string, err error, now time.Time) (attempt, time.Duration) {
 	a = a.after(key.token, of, err, k.options.Backoff, now)
 	k.attempts.remember(key, a, now)
-	return a, a.wait(of, now)
+	return a, cmp.Or(a.wait(of, now), k.options.Poll)
 }

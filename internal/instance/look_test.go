@@ -2,6 +2,7 @@ package instance_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -84,6 +85,25 @@ func TestLook(t *testing.T) {
 		require.Less(t, first.RequeueAfter, second.RequeueAfter, "the pauses grow")
 		c.passes(second.RequeueAfter)
 		require.True(t, c.ensure(&in).Gone)
+	})
+	t.Run("an instance of a Machine in deletion is looked for with the defaults of the Driver", func(t *testing.T) {
+		t.Parallel()
+		c, in := newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
+			get := c.Get
+			c.AddDefaults = func(json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`{"size":"small","zone":"a"}`), nil }
+			c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
+				if string(r.Spec) != `{"size":"small","zone":"a"}` {
+					return provider.Instance{}, provider.Errorf(provider.NotFound, "no instance in %s", r.Spec)
+				}
+				return get(ctx, r)
+			}
+			return c
+		}), small("1", "one")
+		_, err := c.keeper.Ensure(t.Context(), in) // and the process dies
+		require.NoError(t, err)
+		in.Deleting, in.Err = true, provider.Errorf(provider.Invalid, "the class is gone")
+		found := c.ensure(&in)
+		require.True(t, found.Adopt, "%+v", found)
 	})
 	t.Run("an instance that the provider calls failed is looked at again, and runs when it is repaired", func(t *testing.T) {
 		t.Parallel()

@@ -7,8 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlbuilder "sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/machinist-dev/machinist/contract"
@@ -26,7 +29,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, kinds Kinds, option
 // AddToManager registers the Reconciler as a controller, with its index and its watches. Call it once, before the manager is started.
 func (r *Reconciler) AddToManager(ctx context.Context, mgr ctrl.Manager) error {
 	return r.frame.AddToManager(ctx, mgr, r, r.IndexInfraMachines, func(b *engine.Builder) {
-		b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.ofMachine))
+		b.Watches(engine.NewObject(r.kinds.Machine), handler.EnqueueRequestsFromMapFunc(r.ofMachine),
+			ctrlbuilder.WithPredicates(r.machineChanges()))
 	})
 }
 
@@ -37,6 +41,18 @@ func (r *Reconciler) ofMachine(_ context.Context, obj client.Object) []reconcile
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Key.Namespace, Name: m.Infrastructure.Name}}}
+}
+
+// machineChanges passes the changes of Machines that an InfraMachine waits for: of the bootstrap data, and the deletion.
+func (r *Reconciler) machineChanges() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		var old, updated contract.MachineState
+		if r.kinds.Machine.Adapter.Read(e.ObjectOld, &old) != nil || r.kinds.Machine.Adapter.Read(e.ObjectNew, &updated) != nil {
+			return true
+		}
+		return old.DataSecretName != updated.DataSecretName || old.Deleting != updated.Deleting || old.Infrastructure != updated.Infrastructure ||
+			old.Version != updated.Version || old.WantedFailureDomain != updated.WantedFailureDomain
+	}}
 }
 
 // Wiring describes the parts of a Reconciler that need rights.

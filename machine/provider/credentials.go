@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -82,18 +83,41 @@ func FromEnvironment(names map[string]string, lookup func(string) (string, bool)
 	}
 }
 
-// metadataLimit is the time for all values of a metadata service together.
-const metadataLimit = 5 * time.Second
+const (
+	// metadataLimit is the time for all values of a metadata service together.
+	metadataLimit = 5 * time.Second
+	// metadataKept is how long the values are used again: less than clouds grant, so that credentials do not expire in between.
+	metadataKept = time.Minute
+)
 
 // FromMetadata returns Credentials from the metadata service of the instance that this process runs on. names maps the names of Values to
 // the arguments of get, such as paths. An error of get that matches ErrNoCredentials means that there is no such service, or no such value.
 // ctx ends after five seconds, and get must return then, because a pass over a Machine waits for it. Without any value there are no
 // credentials; with only some of them, the error has the class Unauthenticated.
+//
+// Values are used again for a minute, errors are not: a creation that a cloud has rejected starts again with new credentials, and a
+// metadata service may return another token at each read. Safe for concurrent use.
 func FromMetadata(names map[string]string, get func(ctx context.Context, path string) ([]byte, error)) Credentials {
+	var mu sync.Mutex
+	var kept Values
+	var until time.Time
 	return func(ctx context.Context) (Values, error) {
+		mu.Lock()
+		last, serves := kept, time.Now().Before(until) //nolint:forbidigo // its tests run where time is virtual
+		mu.Unlock()
+		if serves {
+			return maps.Clone(last), nil
+		}
 		ctx, cancel := context.WithTimeout(ctx, metadataLimit)
 		defer cancel()
-		return allOf(names, "the metadata service", func(path string) ([]byte, error) { return get(ctx, path) })
+		values, err := allOf(names, "the metadata service", func(path string) ([]byte, error) { return get(ctx, path) })
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		kept, until = values, time.Now().Add(metadataKept) //nolint:forbidigo // as above
+		return maps.Clone(values), nil
 	}
 }
 

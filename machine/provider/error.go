@@ -83,7 +83,7 @@ func retryAfter(err error) time.Duration {
 // Pause is the delay after errors of one Class: Base for the first error, then doubled each time, up to Max. Without Base it is Max.
 type Pause struct{ Base, Max time.Duration }
 
-// Backoff has a Pause for each Class. A class that it does not have is delayed as in DefaultBackoff.
+// Backoff has a Pause for each Class. A class without a Pause is delayed as in DefaultBackoff.
 type Backoff map[Class]Pause
 
 // DefaultBackoff returns a new Backoff with the defaults.
@@ -107,14 +107,11 @@ func (b Backoff) After(err error, failures int, spread float64) time.Duration {
 		return retryAfter(err)
 	}
 	class := ClassOf(err)
-	pause, found := b[class]
-	if !found {
-		pause = cmp.Or(DefaultBackoff()[class], DefaultBackoff()[Unavailable])
-	}
-	wait := cmp.Or(pause.Base, pause.Max)
-	for i := 1; i < failures && wait < pause.Max; i++ {
+	pause := cmp.Or(b[class], DefaultBackoff()[class], DefaultBackoff()[Unavailable])
+	wait, longest := cmp.Or(pause.Base, pause.Max), max(pause.Base, pause.Max)
+	for i := 1; i < failures && wait < longest; i++ {
 		wait *= 2
 	}
-	wait = max(min(wait, pause.Max), retryAfter(err))
+	wait = max(min(wait, longest), retryAfter(err))
 	return wait + time.Duration(min(max(spread, 0), 1)*float64(wait)/10)
 }

@@ -279,8 +279,10 @@ func TestTheWaitAfterAnErrorDependsOnItsClass(t *testing.T) {
 		},
 	} {
 		require.Equal(t, tc.wait, provider.DefaultBackoff().After(tc.err, tc.failures, tc.spread), name)
-		require.Equal(t, tc.wait, provider.Backoff{}.After(tc.err, tc.failures, tc.spread), "%s: the defaults", name)
+		require.Equal(t, tc.wait, provider.Backoff{provider.Invalid: {}}.After(tc.err, tc.failures, tc.spread), "%s: the defaults", name)
 	}
+	short := provider.Backoff{provider.Unavailable: {Base: 5 * time.Second}}
+	require.Equal(t, 5*time.Second, short.After(after(provider.Unavailable, 0), 3, 0), "a pause without a maximum stays at its base")
 }
 
 func TestACallHasADeadline(t *testing.T) {
