@@ -90,7 +90,9 @@ func TestLook(t *testing.T) {
 		t.Parallel()
 		c, in := newCloud(t, fake.DriverOptions{}, func(c provider.Calls) provider.Calls {
 			get := c.Get
-			c.AddDefaults = func(json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`{"size":"small","zone":"a"}`), nil }
+			c.AddDefaults = func(json.RawMessage) (json.RawMessage, error) {
+				return json.RawMessage(`{"size":"small","zone":"a"}`), nil
+			}
 			c.Get = func(ctx context.Context, r provider.Request) (provider.Instance, error) {
 				if string(r.Spec) != `{"size":"small","zone":"a"}` {
 					return provider.Instance{}, provider.Errorf(provider.NotFound, "no instance in %s", r.Spec)

@@ -43,8 +43,9 @@
 // # Errors
 //
 // An Error has a Class, and Backoff has the delay for each Class. A creation that fails as Invalid or Terminal is retried when the
-// specification or the credentials change, and every ten minutes. Unauthenticated is retried soon at first, because an API server that has just started
-// may reject valid credentials. No delay is shorter than a provider's RetryAfter. An error without a class counts as Unavailable.
+// specification or the credentials change, and every ten minutes. Unauthenticated is retried soon at first, because an API server that has
+// just started may reject valid credentials. No delay is shorter than a provider's RetryAfter. An error without a class counts as
+// Unavailable.
 //
 // # Limits
 //
