@@ -71,8 +71,8 @@ type turn struct {
 const (
 	// pauseLimited is how long an account makes no calls after an error of the class RateLimited without a RetryAfter.
 	pauseLimited = 10 * time.Second
-	// unusedTurn is how long a turn is kept for a call that is not made any more.
-	unusedTurn = 10 * time.Minute
+	// unusedTurn is how long a turn is kept for a call that is not made any more: a Collector calls again after many of its periods.
+	unusedTurn = 24 * time.Hour
 )
 
 func (l *limits) around(ctx context.Context, op Operation, r *Request, call func(context.Context) error) error {

@@ -152,6 +152,22 @@ func TestALimitOfTheCloudSlowsItsAccountAndNoOther(t *testing.T) {
 	require.NoError(t, func() error { driver.err = nil; now.SetTime(now.Now().Add(time.Second)); return get("a", "6") }(), "no pause after it")
 }
 
+// A Collector lists an account and then deletes an instance, which waits for its turn until the Collector comes back to it.
+func TestATurnIsKeptForACallThatIsMadeMuchLater(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	calls := provider.Of(&scripted{}, provider.RateLimit(provider.RateLimitOptions{PerSecond: 1, Clock: now}))
+	get := func(token string) error {
+		_, err := calls.Get(t.Context(), provider.Request{Token: token})
+		return err
+	}
+	require.NoError(t, get("list"))
+	require.True(t, provider.IsDelayed(get("deletion")))
+	now.SetTime(now.Now().Add(time.Hour))
+	require.NoError(t, get("list"))
+	require.True(t, provider.IsDelayed(get("another deletion")))
+	require.NoError(t, get("deletion"))
+}
+
 func TestTheCloudsOwnLimitIsReachedOnceAndThenKept(t *testing.T) {
 	l, driver := newLife(fake.DriverOptions{PerSecond: 5, Boot: time.Second}, provider.RateLimitOptions{PerSecond: 50, Burst: 10})
 	l.all(t, 100)
