@@ -155,7 +155,8 @@ func makersAgree(t *testing.T, r *rand.Rand, d *clusterv1.MachineDeployment, set
 	if r.IntN(2) == 0 {
 		seed.Bootstrap = contract.Ref{}
 	}
-	setSeed := contract.MachineSetSeed{Seed: contract.Seed{Key: key}, Replicas: int32(r.IntN(2)), TemplateLabels: map[string]string{"hash": "1"},
+	setSeed := contract.MachineSetSeed{
+		Seed: contract.Seed{Key: key}, Replicas: int32(r.IntN(2)), TemplateLabels: map[string]string{"hash": "1"},
 		SelectorLabels: map[string]string{"hash": "1"}}
 	given := []string{"minReady", "nodeDrainTimeout", "taints", "readinessGates", "deletionOrder", "labels.a", "labels.zz", "annotations.b"}
 	given = given[r.IntN(len(given)):]

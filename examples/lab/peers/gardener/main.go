@@ -18,10 +18,8 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, run(os.Args[1:])) // the programs do not end without an error
+	os.Exit(1)
 }
 
 func run(args []string) error {
