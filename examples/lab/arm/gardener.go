@@ -36,7 +36,7 @@ func buildGardener(ctx context.Context, dir string, printf progress.Printf) (str
 // startGardener starts one of the two programs of Gardener; the first flag is its name.
 func startGardener(program string, plane *cluster.ControlPlane, port int, flags []string) (*measure.Process, error) {
 	log := filepath.Join(plane.Dir(), fmt.Sprintf("%s-%d.log", Gardener, port))
-	all := append(slices.Clone(flags), "--target-kubeconfig="+plane.Kubeconfig(), "--control-kubeconfig="+plane.Kubeconfig(), "--namespace=default",
-		"--address=127.0.0.1", fmt.Sprintf("--port=%d", port), "--profiling", "--leader-elect=false")
+	all := append(slices.Clone(flags), "--target-kubeconfig="+plane.Kubeconfig(), "--control-kubeconfig="+plane.Kubeconfig(),
+		"--namespace=default", "--address=127.0.0.1", fmt.Sprintf("--port=%d", port), "--profiling", "--leader-elect=false")
 	return measure.StartProcess("Gardener's "+flags[0], log, nil, program, all...)
 }
