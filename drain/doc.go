@@ -39,5 +39,6 @@
 // regards as permanently denied. [Plan.Permanent] applies while Pods, budgets and replicas do not change; it cannot detect whether the
 // controller of a finalizer still runs. A drain does not recognize Nodes whose Pods wait for each other's budgets. Owner references are
 // trusted: a Pod of a deleted DaemonSet counts as a DaemonSet Pod. Of lost data, only emptyDir volumes are recognized. Which Pod uses an
-// in-tree volume is unknown: while an ignored Pod uses one, or a claim, no in-tree volume is waited for.
+// in-tree volume is unknown: while an ignored Pod uses one, or a claim whose volume has no VolumeAttachment, no in-tree volume is waited
+// for.
 package drain
